@@ -1,0 +1,1 @@
+"""Stage 5: executors. Each runs the same graph and must give the same answer."""

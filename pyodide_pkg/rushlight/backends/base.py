@@ -1,0 +1,107 @@
+"""What every backend offers: the whole contract between a model and a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..gguf.reader import GgufFile
+from ..gguf.source import AsyncSource
+from ..graph.ir import Graph
+
+Want = Literal["none", "argmax", "logits"]
+KvDtype = Literal["f16", "f32"]
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """The device in words: which backend, which adapter, and every fall-back taken on the way."""
+
+    backend: str
+    adapter: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of a long operation; ``total`` 0 means its length is unknown."""
+
+    step: Literal["header", "plan", "weights", "compile", "prefill", "ready"]
+    label: str
+    done: int = 0
+    total: int = 0
+
+
+ProgressFn = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What a caller decides about a loaded model's device memory and precision."""
+
+    n_ctx: int
+    kv_dtype: KvDtype = "f16"
+    n_batch: int = 256
+    """Most tokens in one prefill chunk."""
+    variant: Literal["auto", "rows", "tiles"] = "auto"
+    """Kernel family: one thread per row without barriers (software adapters) or workgroup tiles."""
+
+
+@dataclass
+class RunStats:
+    """Counters an executor keeps, for the bench and the device panel."""
+
+    submits: int = 0
+    dispatches: int = 0
+    bytes_read: int = 0
+    host_ms: float = 0.0
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+
+
+class Executor(Protocol):
+    """Runs one model's graph on one device.
+
+    A state handle is the device's KV storage for one session. Positions are explicit, so
+    rewinding is running again with a smaller ``position``; state that cannot be rewound by
+    position alone (recurrent layers) would say so in ``rewind``.
+    """
+
+    info: DeviceInfo
+    stats: RunStats
+
+    async def load(
+        self,
+        graph: Graph,
+        file: GgufFile,
+        sources: Sequence[AsyncSource],
+        options: LoadOptions,
+        progress: ProgressFn,
+    ) -> None:
+        """Plan the graph and stream the weights to the device. Raises before reading a weight
+        if an op or a tensor type cannot be run."""
+
+    def new_state(self) -> Any:
+        """Device storage for one session's KV cache."""
+
+    async def forward(
+        self,
+        state: Any,
+        tokens: Sequence[int],
+        position: int,
+        out_rows: Sequence[int],
+        want: Want,
+    ) -> NDArray[np.float32] | NDArray[np.int32] | None:
+        """Run one chunk (at most ``n_batch`` tokens) at ``position``.
+
+        Returns logits float32 [n_out, n_vocab], argmax int32 [n_out], or None.
+        """
+
+    def rewind(self, state: Any, position: int) -> int:
+        """The largest position <= ``position`` from which ``state`` can go on."""
+
+    def close(self) -> None:
+        """Give back everything held on the device; calling it twice is fine."""

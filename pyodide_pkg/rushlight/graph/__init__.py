@@ -1,0 +1,1 @@
+"""Stage 3: the model as a verified document of named operations."""

@@ -1,0 +1,258 @@
+"""Attention over a cache of keys and values, and the cache itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph.ir import Attr, Shape
+from .norm import rms_norm
+from .opdef import AttrSpec, Case, OpDef, Shapes, require
+from .rope import ROPE_ATTRS, check_rope, rope
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+
+
+class KvCache:
+    """Keys and values of one layer by position: two arrays [n_ctx, width], float16 or float32."""
+
+    def __init__(self, n_ctx: int, width_k: int, width_v: int, dtype: str = "f32") -> None:
+        kind = np.float16 if dtype == "f16" else np.float32
+        self.k: NDArray[Any] = np.zeros((n_ctx, width_k), kind)
+        self.v: NDArray[Any] = np.zeros((n_ctx, width_v), kind)
+
+
+def kv_store(k: F32, v: F32, positions: I32, cache: KvCache) -> KvCache:
+    """Write keys and values of each token at its position."""
+    cache.k[positions] = k
+    cache.v[positions] = v
+    return cache
+
+
+def attention(
+    q: F32,
+    positions: I32,
+    cache: KvCache,
+    *,
+    n_head: int,
+    n_head_kv: int,
+    head_dim: int,
+    scale: float,
+    window: int = 0,
+    softcap: float = 0.0,
+) -> F32:
+    """Causal softmax attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023).
+
+    A token at position p sees positions j with ``p - window < j <= p`` (all when ``window``
+    is 0). q [n, n_head * head_dim]; result [n, n_head * head_dim_v].
+    """
+    n, n_kv = len(q), int(positions.max()) + 1
+    start = max(0, int(positions.min()) - window + 1) if window else 0
+    k = cache.k[start:n_kv].astype(np.float32).reshape(n_kv - start, n_head_kv, head_dim)
+    v = cache.v[start:n_kv].astype(np.float32).reshape(n_kv - start, n_head_kv, -1)
+    seen = np.arange(start, n_kv)[None, :] <= positions[:, None]
+    if window:
+        seen &= np.arange(start, n_kv)[None, :] > positions[:, None] - window
+    group = n_head // n_head_kv
+    queries = q.reshape(n, n_head_kv, group, head_dim)
+    y = np.empty((n, n_head_kv, group, v.shape[-1]), np.float32)
+    for head in range(n_head_kv):
+        flat = np.ascontiguousarray(queries[:, head].reshape(n * group, head_dim))
+        scores = (flat @ k[:, head].T).reshape(n, group, -1) * np.float32(scale)
+        if softcap:
+            scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
+        scores = np.where(seen[:, None], scores, np.float32(-3.0e38))
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True, dtype=np.float32)
+        y[:, head] = (weights.reshape(n * group, -1) @ v[:, head]).reshape(n, group, -1)
+    return y.reshape(n, -1)
+
+
+def attention_step(
+    qkv: F32,
+    positions: I32,
+    cache: KvCache,
+    q_norm: F32 | None = None,
+    k_norm: F32 | None = None,
+    freq_factors: F32 | None = None,
+    *,
+    n_head: int,
+    n_head_kv: int,
+    head_dim: int,
+    n_rot: int,
+    base: float,
+    layout: str,
+    freq_scale: float = 1.0,
+    eps: float = 0.0,
+    scale: float,
+    window: int = 0,
+    softcap: float = 0.0,
+) -> tuple[F32, KvCache]:
+    """Everything between the q/k/v product and the output product of one decoded token.
+
+    Norms of q and k where given, rotation, the cache write and attention; qkv is
+    [1, (n_head + 2 * n_head_kv) * head_dim].
+    """
+    n_q, n_kv = n_head * head_dim, n_head_kv * head_dim
+    q, k, v = np.split(qkv, [n_q, n_q + n_kv], axis=-1)
+    if q_norm is not None and k_norm is not None:
+        q = rms_norm(q, q_norm, eps=eps, n_group=n_head)
+        k = rms_norm(k, k_norm, eps=eps, n_group=n_head_kv)
+    turn = {
+        "head_dim": head_dim,
+        "n_rot": n_rot,
+        "base": base,
+        "layout": layout,
+        "freq_scale": freq_scale,
+    }
+    q = rope(q, positions, freq_factors, n_head=n_head, **turn)  # type: ignore[arg-type]
+    k = rope(k, positions, freq_factors, n_head=n_head_kv, **turn)  # type: ignore[arg-type]
+    kv_store(k, v, positions, cache)
+    heads = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": head_dim}
+    y = attention(q, positions, cache, **heads, scale=scale, window=window, softcap=softcap)
+    return y, cache
+
+
+def _ints(attrs: Mapping[str, Attr], *names: str) -> tuple[int, ...]:
+    return tuple(int(attrs[n]) for n in names)  # type: ignore[arg-type]
+
+
+def _infer_store(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    widths = (shapes["k"][-1], shapes["v"][-1])
+    require(shapes["cache"] == widths, f"cache rows are {shapes['cache']}, k and v are {widths}")
+    return {"cache": shapes["cache"]}
+
+
+def _infer_attention(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    n_head, n_head_kv, head_dim = _ints(attrs, "n_head", "n_head_kv", "head_dim")
+    require(n_head_kv > 0 and n_head % n_head_kv == 0, f"{n_head} heads on {n_head_kv} kv heads")
+    width_k, width_v = shapes["cache"]
+    require(shapes["q"][-1] == n_head * head_dim, f"q has {shapes['q'][-1]} columns")
+    require(width_k == n_head_kv * head_dim, f"cache holds {width_k} key columns")
+    assert isinstance(width_v, int)
+    require(width_v % n_head_kv == 0, f"cache holds {width_v} value columns")
+    return {"y": (*shapes["q"][:-1], width_v // n_head_kv * n_head)}
+
+
+def _infer_step(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    check_rope(attrs, shapes.get("freq_factors"))
+    n_head, n_head_kv, head_dim = _ints(attrs, "n_head", "n_head_kv", "head_dim")
+    width = (n_head + 2 * n_head_kv) * head_dim
+    require(n_head % n_head_kv == 0, f"{n_head} heads on {n_head_kv} kv heads")
+    require(shapes["qkv"][-1] == width, f"qkv has {shapes['qkv'][-1]} columns, not {width}")
+    require(shapes["cache"] == (n_head_kv * head_dim,) * 2, f"cache rows are {shapes['cache']}")
+    require(("q_norm" in shapes) == ("k_norm" in shapes), "q_norm and k_norm come together")
+    for port in ("q_norm", "k_norm"):
+        require(shapes.get(port, (head_dim,)) == (head_dim,), f"{port} is not ({head_dim},)")
+    return {"y": (*shapes["qkv"][:-1], n_head * head_dim), "cache": shapes["cache"]}
+
+
+HEAD_ATTRS = {
+    "n_head": AttrSpec(int),
+    "n_head_kv": AttrSpec(int),
+    "head_dim": AttrSpec(int),
+    "scale": AttrSpec(float),
+    "window": AttrSpec(int, 0),
+    "softcap": AttrSpec(float, 0.0),
+}
+
+
+def _attention_case(
+    tokens: int, heads: tuple[int, int, int], position: int, window: int = 0, softcap: float = 0.0
+) -> Case:
+    n_head, n_head_kv, head_dim = heads
+    return Case(
+        f"{tokens}x{n_head}/{n_head_kv}x{head_dim}@{position}-w{window}-c{softcap:g}",
+        {"q": (tokens, n_head * head_dim), "cache": (n_head_kv * head_dim,) * 2},
+        {
+            "n_head": n_head,
+            "n_head_kv": n_head_kv,
+            "head_dim": head_dim,
+            "scale": head_dim**-0.5,
+            "window": window,
+            "softcap": softcap,
+        },
+        position=position,
+        nmse=1e-9,
+    )
+
+
+def _step_case(
+    heads: tuple[int, int, int], position: int, layout: str, norm: bool, window: int = 0
+) -> Case:
+    n_head, n_head_kv, head_dim = heads
+    shapes: dict[str, tuple[int, ...]] = {
+        "qkv": (1, (n_head + 2 * n_head_kv) * head_dim),
+        "cache": (n_head_kv * head_dim,) * 2,
+    }
+    if norm:
+        shapes |= {"q_norm": (head_dim,), "k_norm": (head_dim,)}
+    attrs: dict[str, Attr] = {
+        "n_head": n_head,
+        "n_head_kv": n_head_kv,
+        "head_dim": head_dim,
+        "n_rot": head_dim,
+        "base": 10000.0,
+        "layout": layout,
+        "eps": 1e-6,
+        "scale": head_dim**-0.5,
+        "window": window,
+    }
+    name = f"{n_head}/{n_head_kv}x{head_dim}@{position}-{layout}-w{window}{'-norm' if norm else ''}"
+    return Case(name, shapes, attrs, position=position, nmse=1e-9)
+
+
+KV_STORE = OpDef(
+    "kv_store",
+    ("k", "v", "positions", "cache"),
+    ("cache",),
+    _infer_store,
+    kv_store,
+    state=("cache",),
+    cases=(
+        Case("1x64", {"k": (1, 64), "v": (1, 64), "cache": (64, 64)}, position=5),
+        Case("7x48", {"k": (7, 48), "v": (7, 48), "cache": (48, 48)}, position=0),
+    ),
+)
+ATTENTION = OpDef(
+    "attention",
+    ("q", "positions", "cache"),
+    ("y",),
+    _infer_attention,
+    attention,
+    attrs=HEAD_ATTRS,
+    state=("cache",),
+    cases=(
+        _attention_case(1, (4, 1, 256), 0),
+        _attention_case(1, (4, 1, 256), 100, window=64),
+        _attention_case(7, (6, 2, 64), 0),
+        _attention_case(33, (5, 1, 80), 40, window=16),
+        _attention_case(9, (3, 3, 96), 10, softcap=20.0),
+        _attention_case(70, (4, 2, 128), 3),
+        _attention_case(2, (6, 3, 16), 200),
+    ),
+)
+ATTENTION_STEP = OpDef(
+    "attention_step",
+    ("qkv", "positions", "cache"),
+    ("y", "cache"),
+    _infer_step,
+    attention_step,
+    attrs={**{k: v for k, v in ROPE_ATTRS.items()}, **HEAD_ATTRS, "eps": AttrSpec(float, 0.0)},
+    optional=("q_norm", "k_norm", "freq_factors"),
+    weights=("q_norm", "k_norm", "freq_factors"),
+    state=("cache",),
+    cases=(
+        _step_case((4, 1, 256), 0, "neox", norm=True),
+        _step_case((4, 1, 256), 130, "neox", norm=True, window=64),
+        _step_case((6, 2, 64), 17, "norm", norm=False),
+        _step_case((5, 1, 80), 3, "neox", norm=False),
+        _step_case((3, 3, 96), 70, "norm", norm=False),
+        _step_case((6, 3, 16), 300, "neox", norm=True),
+    ),
+)
+OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)

@@ -1,0 +1,200 @@
+"""Products with a weight of the file, alone and fused with their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph.ir import Attr, Shape
+from .elementwise import ACTIVATIONS, glu
+from .opdef import AttrSpec, Case, OpDef, Shapes, require
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+WEIGHT_TYPES = (
+    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K",
+)  # fmt: skip
+
+
+def get_rows(ids: I32, table: F32, *, scale: float = 1.0) -> F32:
+    """Embedding lookup, times a constant: ``table[ids] * scale``."""
+    rows = table[ids]
+    return rows if scale == 1.0 else rows * np.float32(scale)
+
+
+def matmul(x: F32, weight: F32, bias: F32 | None = None) -> F32:
+    """``x @ weight.T + bias`` for x [n, n_cols] and weight [n_rows, n_cols]."""
+    # One row is a matrix-vector product; numpy without BLAS (Pyodide) is faster when told so.
+    y = (weight @ x[0])[None] if len(x) == 1 else x @ weight.T
+    return y if bias is None else y + bias
+
+
+def matmul_add(x: F32, weight: F32, residual: F32, bias: F32 | None = None) -> F32:
+    """A product that joins the residual stream: ``residual + matmul(x, weight, bias)``."""
+    return residual + matmul(x, weight, bias)
+
+
+def qkv_matmul(
+    x: F32,
+    weight_q: F32,
+    weight_k: F32,
+    weight_v: F32,
+    bias_q: F32 | None = None,
+    bias_k: F32 | None = None,
+    bias_v: F32 | None = None,
+) -> F32:
+    """Queries, keys and values of one input, side by side in one row."""
+    parts = [
+        matmul(x, weight_q, bias_q),
+        matmul(x, weight_k, bias_k),
+        matmul(x, weight_v, bias_v),
+    ]
+    return np.concatenate(parts, axis=-1)
+
+
+def glu_matmul(x: F32, weight_gate: F32, weight_up: F32, *, activation: str) -> F32:
+    """The first half of a gated MLP: ``glu(matmul(x, gate), matmul(x, up))``."""
+    return glu(matmul(x, weight_gate), matmul(x, weight_up), activation=activation)
+
+
+def _rows_of(shapes: Shapes, weight: str, bias: str | None = None) -> int:
+    n_rows, n_cols = shapes[weight]
+    require(
+        shapes["x"][-1] == n_cols,
+        f"x has {shapes['x'][-1]} columns, but {weight} has shape {shapes[weight]}",
+    )
+    if bias in shapes:
+        require(shapes[bias] == (n_rows,), f"{bias} has shape {shapes[bias]}, not ({n_rows},)")
+    assert isinstance(n_rows, int)
+    return n_rows
+
+
+def _infer_get_rows(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    return {"y": (*shapes["ids"], shapes["table"][-1])}
+
+
+def _infer_matmul(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    y = (*shapes["x"][:-1], _rows_of(shapes, "weight", "bias"))
+    if "residual" in shapes:
+        require(shapes["residual"] == y, f"residual has shape {shapes['residual']}, not {y}")
+    return {"y": y}
+
+
+def _infer_qkv(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    n_rows = sum(_rows_of(shapes, f"weight_{p}", f"bias_{p}") for p in "qkv")
+    return {"y": (*shapes["x"][:-1], n_rows)}
+
+
+def _infer_glu(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    gate, up = _rows_of(shapes, "weight_gate"), _rows_of(shapes, "weight_up")
+    require(gate == up, f"gate has {gate} rows, up has {up}")
+    return {"y": (*shapes["x"][:-1], gate)}
+
+
+def _cols(name: str) -> int:
+    return 256 if name.endswith("_K") else 96
+
+
+def _matmul_case(name: str, tokens: int, n_rows: int, n_cols: int, **extra: tuple[int, ...]) -> Case:
+    shapes = {"x": (tokens, n_cols), "weight": (n_rows, n_cols), **extra}
+    return Case(f"{name}-{tokens}x{n_rows}x{n_cols}", shapes, types={"weight": name})
+
+
+_MATMUL_CASES = tuple(
+    _matmul_case(name, tokens, 67, _cols(name)) for name in WEIGHT_TYPES for tokens in (1, 7)
+) + tuple(
+    _matmul_case(name, tokens, n_rows, n_cols)
+    for name, tokens, n_rows, n_cols in [
+        ("Q8_0", 2, 33, 32),
+        ("F32", 33, 130, 160),
+        ("Q5_0", 33, 65, 896),
+        ("Q8_0", 1, 257, 1152),
+        ("F32", 1, 5, 36),
+    ]
+)
+
+GET_ROWS = OpDef(
+    "get_rows",
+    ("ids", "table"),
+    ("y",),
+    _infer_get_rows,
+    get_rows,
+    attrs={"scale": AttrSpec(float, 1.0)},
+    weights=("table",),
+    cases=tuple(
+        Case(
+            f"{name}-{tokens}",
+            {"ids": (tokens,), "table": (67, _cols(name))},
+            {"scale": 1.0 if tokens == 1 else 2.5},
+            types={"table": name},
+            nmse=0.0 if tokens == 1 else 1e-12,
+        )
+        for name in WEIGHT_TYPES
+        for tokens in (1, 5)
+    ),
+)
+MATMUL = OpDef(
+    "matmul",
+    ("x", "weight"),
+    ("y",),
+    _infer_matmul,
+    matmul,
+    optional=("bias",),
+    weights=("weight", "bias"),
+    cases=(*_MATMUL_CASES, _matmul_case("Q8_0", 3, 67, 96, bias=(67,))),
+)
+MATMUL_ADD = OpDef(
+    "matmul_add",
+    ("x", "weight", "residual"),
+    ("y",),
+    _infer_matmul,
+    matmul_add,
+    optional=("bias",),
+    weights=("weight", "bias"),
+    cases=(
+        _matmul_case("Q4_K", 1, 67, 256, residual=(1, 67)),
+        _matmul_case("Q8_0", 9, 67, 96, residual=(9, 67)),
+        _matmul_case("F32", 1, 67, 96, residual=(1, 67), bias=(67,)),
+    ),
+)
+QKV_MATMUL = OpDef(
+    "qkv_matmul",
+    ("x", "weight_q", "weight_k", "weight_v"),
+    ("y",),
+    _infer_qkv,
+    qkv_matmul,
+    optional=("bias_q", "bias_k", "bias_v"),
+    weights=("weight_q", "weight_k", "weight_v", "bias_q", "bias_k", "bias_v"),
+    cases=tuple(
+        Case(
+            f"{q}-{k}-{v}{'-bias' if biases else ''}",
+            {"x": (1, 256), "weight_q": (96, 256), "weight_k": (32, 256), "weight_v": (32, 256)}
+            | biases,
+            types={"weight_q": q, "weight_k": k, "weight_v": v},
+        )
+        for q, k, v in [("Q5_0", "Q5_0", "Q8_0"), ("F32", "F32", "F32"), ("Q4_K", "Q4_K", "Q6_K")]
+        for biases in ({}, {"bias_q": (96,), "bias_k": (32,), "bias_v": (32,)})
+    ),
+)
+GLU_MATMUL = OpDef(
+    "glu_matmul",
+    ("x", "weight_gate", "weight_up"),
+    ("y",),
+    _infer_glu,
+    glu_matmul,
+    attrs={"activation": AttrSpec(str, choices=ACTIVATIONS)},
+    weights=("weight_gate", "weight_up"),
+    cases=tuple(
+        Case(
+            f"{gate}-{up}-{activation}",
+            {"x": (1, 256), "weight_gate": (130, 256), "weight_up": (130, 256)},
+            {"activation": activation},
+            types={"weight_gate": gate, "weight_up": up},
+        )
+        for gate, up in [("Q5_0", "Q5_0"), ("F32", "F32"), ("Q4_K", "Q6_K")]
+        for activation in ACTIVATIONS
+    ),
+)
+OPS = (GET_ROWS, MATMUL, MATMUL_ADD, QKV_MATMUL, GLU_MATMUL)

@@ -1,0 +1,1 @@
+"""Stage 4: a verified graph becomes memory-planned dispatches."""
