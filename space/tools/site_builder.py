@@ -1,0 +1,136 @@
+"""Builds the wheel and the static site. Files are replaced only when their content changed."""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from space.tools import machine, vendor
+from space.tools.machine import ROOT, BuildError, say
+
+# Hand-written files that help the developer and are no part of the page.
+_NOT_SERVED_SUFFIXES = (".c", ".h", ".d.ts", ".md", ".pyc")
+_NOT_SERVED_NAMES = {"jsconfig.json", "package.json"}
+_NOT_SERVED_FOLDERS = {"types", "node_modules", "__pycache__", "vendor"}
+
+
+def build_wheel(out: Path) -> Path:
+    """Builds the wheel into `out` and gives its path; an up-to-date one is left alone."""
+    wheel = out / f"rushlight-{machine.project_version()}-py3-none-any.whl"
+    sources = [ROOT / "pyproject.toml", ROOT / "README.md", ROOT / "LICENSE"]
+    for folder in (ROOT / "pyodide_pkg" / "rushlight", ROOT / "shaders"):
+        sources += [path for path in folder.rglob("*") if "__pycache__" not in path.parts]
+    if wheel.exists() and all(p.stat().st_mtime < wheel.stat().st_mtime for p in sources):
+        return wheel
+    command = [machine.PYTHON, "-m", "hatchling", "build", "-t", "wheel", "-d", out]
+    machine.run_quiet(command, what="building the wheel")
+    return wheel
+
+
+def build_site(out: Path, *, model: str | None = None) -> Path:
+    """Builds the whole site into `out`.
+
+    `model` is a .gguf file, a URL, "none", or None for the default one.
+    """
+    wheel = build_wheel(ROOT / "dist")
+    out.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {"README.md": ROOT / "space" / "README.md"}
+    files |= _served_files(ROOT / "web", "")
+    files |= _served_files(ROOT / "worker", "worker/")
+    files |= vendor.ensure_site_files()
+    files[f"wheels/{wheel.name}"] = wheel
+    default_model, model_files = _model_entry(model)
+    files |= model_files
+    for name, source in files.items():
+        _place(source, out / name)
+    info = {
+        "version": machine.project_version(),
+        "wheel": f"wheels/{wheel.name}",
+        "default_model": default_model,
+    }
+    write_if_changed(out / "site.json", json.dumps(info, indent=2) + "\n")
+    _remove_others(out, {*files, "site.json"})
+    return out
+
+
+def _served_files(folder: Path, prefix: str) -> dict[str, Path]:
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in inside.parts)
+        is_kept_back = (
+            bool(_NOT_SERVED_FOLDERS & set(inside.parts[:-1]))
+            or path.name in _NOT_SERVED_NAMES
+            or path.name.endswith(_NOT_SERVED_SUFFIXES)
+        )
+        if path.is_file() and not is_hidden and not is_kept_back:
+            found[prefix + inside.as_posix()] = path
+    return found
+
+
+def _model_entry(model: str | None) -> tuple[dict[str, Any] | None, dict[str, Path]]:
+    """The model's line in site.json, and the file to put into the site, if it is a file."""
+    if model == "none":
+        return None, {}
+    if model is not None and model.startswith(("http://", "https://")):
+        name = Path(urlsplit(model).path).name
+        return {"name": name, "url": model, "n_bytes": None, "sha256": None}, {}
+    if model is None:
+        path, sha256 = vendor.ensure_default_model()
+    else:
+        path = Path(model).resolve()
+        if not path.is_file():
+            raise BuildError(f"no model file {model}; give a .gguf file, a URL, or 'none'")
+        say(f"hashing {path.name}")
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    url = f"models/{path.name}"
+    n_bytes = path.stat().st_size
+    return {"name": path.name, "url": url, "n_bytes": n_bytes, "sha256": sha256}, {url: path}
+
+
+def _place(source: Path, target: Path) -> None:
+    """Makes `target` equal to `source`; large files are hard-linked where the disk allows."""
+    if not source.is_file():
+        raise BuildError(f"{source} is missing; the site cannot be built without it")
+    if target.is_file():
+        if target.samefile(source) or filecmp.cmp(source, target, shallow=True):
+            return
+        target.unlink()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.stat().st_size > 1 << 20 and source.is_relative_to(machine.cache_dir()):
+        try:
+            os.link(source, target)
+            return
+        except OSError:
+            pass  # another disk, or one without hard links: copy
+    temporary = target.with_name(target.name + ".part")
+    shutil.copy2(source, temporary)
+    temporary.replace(target)
+
+
+def _remove_others(out: Path, wanted: set[str]) -> None:
+    for path in list(_files_under(out)):
+        if path.relative_to(out).as_posix() not in wanted:
+            path.unlink()
+    for folder in sorted((p for p in out.rglob("*") if p.is_dir()), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _files_under(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Writes a text file unless it already says exactly that."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
