@@ -1,0 +1,11 @@
+"""Text to token ids and back, from the tables a GGUF file carries.
+
+Order of reading: ``vocab`` (tables, special ids) → ``special`` (text cut at special tokens) →
+``spm`` or ``bpe`` with ``pretokenize`` (text to symbols) → ``merge`` (symbols to tokens) →
+``detokenize`` (ids back to text, also piece by piece) → ``tokenizer`` (the public class).
+"""
+
+from rushlight.tokenizer.detokenize import Detokenizer
+from rushlight.tokenizer.tokenizer import Tokenizer, load_tokenizer
+
+__all__ = ["Detokenizer", "Tokenizer", "load_tokenizer"]
