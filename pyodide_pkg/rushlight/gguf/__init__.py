@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.gguf.config import ModelConfig, RopeScaling, read_architecture, read_config
 from rushlight.gguf.quants import QUANT_BY_ID, QUANTS, Plane, QuantFormat
 from rushlight.gguf.reader import (
     GgufFile,
@@ -19,6 +20,7 @@ from rushlight.gguf.source import (
     SyncAsAsync,
     open_source,
 )
+from rushlight.gguf.splits import open_parts, open_parts_async
 
 __all__ = [
     "QUANTS",
@@ -28,12 +30,18 @@ __all__ = [
     "FileSource",
     "GgufFile",
     "GgufPart",
+    "ModelConfig",
     "Plane",
     "QuantFormat",
+    "RopeScaling",
     "Source",
     "SyncAsAsync",
     "TensorInfo",
+    "open_parts",
+    "open_parts_async",
     "open_source",
+    "read_architecture",
+    "read_config",
     "read_header",
     "read_header_async",
     "read_tensor",

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from rushlight.errors import UnsupportedTypeError
 
 U8 = NDArray[np.uint8]

@@ -12,60 +12,41 @@ and tensor names must be valid UTF-8, since they end up in messages.
 
 from __future__ import annotations
 
+import itertools
 import math
-import struct
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from rushlight.errors import ModelFormatError, UnsupportedTypeError
+from rushlight.gguf.cursor import (
+    ARRAY,
+    BOOL,
+    DAMAGED,
+    DEFAULT_ALIGNMENT,
+    DTYPES,
+    MAX_ALIGNMENT,
+    MAX_DEPTH,
+    MAX_DIMS,
+    MAX_HEADER_BYTES,
+    MAX_KEY_BYTES,
+    MAX_KEYS,
+    MAX_NAME_BYTES,
+    MAX_NESTED_ARRAYS,
+    MAX_STRINGS,
+    MAX_TENSORS,
+    STRING,
+    STRUCTS,
+    U32,
+    U64,
+    Cursor,
+    Reads,
+)
 from rushlight.gguf.quants import QUANT_BY_ID, QuantFormat
 from rushlight.gguf.sniff import check_magic
 from rushlight.gguf.source import AsyncSource, Source, view_or_read
-
-#: Limits on an untrusted header; the largest known headers are below 30 MB.
-MAX_HEADER_BYTES = 1 << 28
-MAX_KEYS = 1 << 16
-MAX_TENSORS = 1 << 17
-MAX_KEY_BYTES = (1 << 16) - 1
-MAX_NAME_BYTES = 1024
-MAX_STRINGS = 1 << 24
-MAX_NESTED_ARRAYS = 1 << 16
-MAX_DEPTH = 4
-MAX_DIMS = 4
-MAX_ALIGNMENT = 1 << 20
-
-DEFAULT_ALIGNMENT = 32
-FIRST_CHUNK = 1 << 20
-LAST_CHUNK = 1 << 24
-
-DAMAGED = "The file is damaged or was made by a faulty tool; download it again."
-
-_STRING, _ARRAY, _BOOL = 8, 9, 7
-#: Value type id -> numpy dtype, for the fixed-size types.
-_DTYPES = {
-    0: np.dtype("<u1"),
-    1: np.dtype("<i1"),
-    2: np.dtype("<u2"),
-    3: np.dtype("<i2"),
-    4: np.dtype("<u4"),
-    5: np.dtype("<i4"),
-    6: np.dtype("<f4"),
-    _BOOL: np.dtype("<u1"),
-    10: np.dtype("<u8"),
-    11: np.dtype("<i8"),
-    12: np.dtype("<f8"),
-}
-_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
-_STRUCTS = {
-    type_id: struct.Struct("<" + code) for type_id, code in zip(_DTYPES, "BbHhIifBQqd", strict=True)
-}
-
-#: What a parser yields: a byte range (offset, n); it is sent exactly those bytes.
-Reads = Generator[tuple[int, int], bytes, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,105 +107,12 @@ class GgufFile:
         return sum(info.n_bytes for info in self.tensors.values())
 
 
-class _Cursor:
-    """The header bytes read so far, from ``base`` on, and how to ask for more."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.base = 0  # file offset of data[0]; what lies before it is parsed and dropped
-        self.data = b""
-        self.pos = 0  # index into data
-        self.chunk = FIRST_CHUNK
-
-    @property
-    def offset(self) -> int:
-        """The position in the file."""
-        return self.base + self.pos
-
-    def fail(self, what: str, *, at: int | None = None, hint: str = DAMAGED) -> ModelFormatError:
-        where = self.offset if at is None else at
-        return ModelFormatError(f"{what} (at byte {where}).", hint=hint)
-
-    def need(self, n: int, what: str) -> Reads:
-        """Make ``n`` bytes available at the position, reading a further chunk if they are not."""
-        missing = self.pos + n - len(self.data)
-        if missing <= 0:
-            return
-        end = self.base + len(self.data)
-        if end + missing > self.size:
-            raise self.fail(
-                f"The file ends inside the header, in {what}: {n} bytes are needed,"
-                f" {self.size - self.offset} are left",
-                hint="The file is truncated or damaged; download it again.",
-            )
-        if end + missing > MAX_HEADER_BYTES:
-            raise self.fail(f"The header is longer than {MAX_HEADER_BYTES} bytes, in {what}")
-        n_read = min(max(missing, self.chunk), self.size - end)
-        self.chunk = min(self.chunk * 2, LAST_CHUNK)
-        more = yield end, n_read
-        assert len(more) == n_read, f"asked for {n_read} bytes, was sent {len(more)}"
-        self.data = self.data[self.pos :] + more
-        self.base += self.pos
-        self.pos = 0
-
-    def take(self, unpack: struct.Struct, what: str) -> Reads:
-        yield from self.need(unpack.size, what)
-        (value,) = unpack.unpack_from(self.data, self.pos)
-        self.pos += unpack.size
-        return value
-
-    def string(self, what: str, limit: int = MAX_HEADER_BYTES) -> Reads:
-        """A string's bytes."""
-        n = yield from self.take(_U64, what)
-        if n > limit:
-            raise self.fail(f"{what} has a length of {n} bytes, over {limit}", at=self.offset - 8)
-        yield from self.need(n, what)
-        value = self.data[self.pos : self.pos + n]
-        self.pos += n
-        return value
-
-    def name(self, what: str, limit: int) -> Reads:
-        """A key or tensor name: valid UTF-8, not empty."""
-        at = self.offset
-        raw = yield from self.string(what, limit)
-        try:
-            text: str = raw.decode("utf-8")
-        except UnicodeDecodeError:
-            raise self.fail(f"{what} is not valid UTF-8: {raw[:40]!r}", at=at) from None
-        if not text:
-            raise self.fail(f"{what} is empty", at=at)
-        return text
-
-    def strings(self, count: int, what: str) -> Reads:
-        """``count`` strings. The loop is flat because a vocabulary has 262144 of them."""
-        out: list[str] = []
-        append, unpack = out.append, _U64.unpack_from
-        while len(out) < count:
-            data, pos, stop = self.data, self.pos, len(self.data)
-            last = stop - 8
-            for _ in range(count - len(out)):
-                if pos > last:
-                    break
-                start = pos + 8
-                end = start + unpack(data, pos)[0]
-                if end > stop:
-                    break
-                append(data[start:end].decode("utf-8", "surrogateescape"))
-                pos = end
-            self.pos = pos
-            if len(out) < count:
-                yield from self.need(8, f"{what}[{len(out)}]")
-                (n,) = unpack(self.data, self.pos)
-                yield from self.need(8 + n, f"{what}[{len(out)}]")
-        return out
-
-
 class _Header:
     """Parses one header; ``run`` is the generator behind ``header_steps``."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
-        self.cur = _Cursor(size)
+        self.cur = Cursor(size)
         self.n_nested = 0
 
     def run(self) -> Reads:
@@ -232,8 +120,8 @@ class _Header:
         yield from cur.need(min(24, cur.size), "the start")
         version = check_magic(cur.data[:512], cur.size)
         cur.pos = 8
-        n_tensors = yield from cur.take(_U64, "tensor_count")
-        n_keys = yield from cur.take(_U64, "metadata_kv_count")
+        n_tensors = yield from cur.take(U64, "tensor_count")
+        n_keys = yield from cur.take(U64, "metadata_kv_count")
         self.check_count("tensor_count", n_tensors, MAX_TENSORS, 24, at=8)
         self.check_count("metadata_kv_count", n_keys, MAX_KEYS, 13, at=16)
         metadata: dict[str, Any] = {}
@@ -244,7 +132,7 @@ class _Header:
             if key in metadata:
                 raise cur.fail(f"The key {key} appears twice", at=at)
             at = cur.offset
-            type_id = yield from cur.take(_U32, key)
+            type_id = yield from cur.take(U32, key)
             metadata[key] = yield from self.value(type_id, key, at)
             if key == "general.alignment":
                 alignment = self.alignment(metadata[key], at)
@@ -279,15 +167,15 @@ class _Header:
     def value(self, type_id: int, key: str, at: int) -> Reads:
         """One metadata value."""
         cur = self.cur
-        if type_id == _STRING:
+        if type_id == STRING:
             raw = yield from cur.string(key)
             return raw.decode("utf-8", "surrogateescape")
-        if type_id == _ARRAY:
+        if type_id == ARRAY:
             return (yield from self.array(key, 1))
-        if type_id not in _STRUCTS:
+        if type_id not in STRUCTS:
             raise cur.fail(f"{key} has the unknown value type {type_id}", at=at)
-        value = yield from cur.take(_STRUCTS[type_id], key)
-        if type_id == _BOOL:
+        value = yield from cur.take(STRUCTS[type_id], key)
+        if type_id == BOOL:
             if value > 1:
                 raise cur.fail(f"{key} is a bool of value {value}", at=cur.offset - 1)
             return bool(value)
@@ -297,12 +185,12 @@ class _Header:
         """An array: numbers as a numpy array, strings as a list, arrays as a list."""
         cur = self.cur
         at = cur.offset
-        type_id = yield from cur.take(_U32, f"{key} (element type)")
-        count = yield from cur.take(_U64, f"{key} (length)")
-        if type_id == _STRING:
+        type_id = yield from cur.take(U32, f"{key} (element type)")
+        count = yield from cur.take(U64, f"{key} (length)")
+        if type_id == STRING:
             self.check_count(f"{key} (length)", count, MAX_STRINGS, 8, at=at + 4)
             return (yield from cur.strings(count, key))
-        if type_id == _ARRAY:
+        if type_id == ARRAY:
             if depth >= MAX_DEPTH:
                 raise cur.fail(f"{key} nests arrays more than {MAX_DEPTH} deep", at=at)
             self.n_nested += count
@@ -313,14 +201,14 @@ class _Header:
             for _ in range(count):
                 items.append((yield from self.array(key, depth + 1)))
             return items
-        if type_id not in _DTYPES:
+        if type_id not in DTYPES:
             raise cur.fail(f"{key} has the unknown element type {type_id}", at=at)
-        dtype = _DTYPES[type_id]
+        dtype = DTYPES[type_id]
         self.check_count(f"{key} (length)", count, MAX_HEADER_BYTES, dtype.itemsize, at=at + 4)
         yield from cur.need(count * dtype.itemsize, key)
         # A copy, so that a small array does not keep the whole header in memory.
         values = np.frombuffer(cur.data, dtype, count, cur.pos).copy()
-        if type_id == _BOOL:
+        if type_id == BOOL:
             if count and values.max() > 1:
                 raise cur.fail(f"{key} has a bool of value {values.max()}")
             values = values.view(np.bool_)
@@ -332,15 +220,15 @@ class _Header:
         cur = self.cur
         at = cur.offset
         name = yield from cur.name(f"the name of tensor {index}", MAX_NAME_BYTES)
-        n_dims = yield from cur.take(_U32, f"{name} (n_dims)")
+        n_dims = yield from cur.take(U32, f"{name} (n_dims)")
         if not 1 <= n_dims <= MAX_DIMS:
             raise cur.fail(f"{name} has {n_dims} dimensions, not 1 to {MAX_DIMS}", at=at)
         dims = []
         for _ in range(n_dims):
-            dims.append((yield from cur.take(_U64, f"{name} (dimensions)")))
+            dims.append((yield from cur.take(U64, f"{name} (dimensions)")))
         type_at = cur.offset
-        type_id = yield from cur.take(_U32, f"{name} (type)")
-        offset = yield from cur.take(_U64, f"{name} (offset)")
+        type_id = yield from cur.take(U32, f"{name} (type)")
+        offset = yield from cur.take(U64, f"{name} (offset)")
         shape = tuple(reversed(dims))
         if 0 in dims or math.prod(dims) >= 1 << 63:
             raise cur.fail(f"{name} has the impossible shape {list(shape)}", at=at)
@@ -382,7 +270,7 @@ def place_tensors(
         tensors[info.name] = TensorInfo(info.name, info.shape, info.type, start, info.n_bytes)
         packed_end += -(-info.n_bytes // alignment) * alignment
     order = sorted(tensors.values(), key=lambda info: info.offset)
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in itertools.pairwise(order):
         if before.offset + before.n_bytes > after.offset:
             raise ModelFormatError(
                 f"{after.name} (at byte {after.offset}) overlaps {before.name}, which ends at"

@@ -89,11 +89,18 @@ class BytesSource:
 class FileSource:
     """A local file. ``read`` copies what it is asked for; ``view`` maps the file instead."""
 
-    def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, file: BinaryIO | None = None) -> None:
         self.path = Path(path)
-        self.name = name or str(self.path)
+        self.name = os.fspath(path)
+        self._file = file if file is not None else self._open()
+        self.size = os.fstat(self._file.fileno()).st_size
+        # seek + read is two steps, and loaders read from several threads.
+        self._lock = threading.Lock()
+        self._map: mmap.mmap | None = None
+
+    def _open(self) -> BinaryIO:
         try:
-            self._file: BinaryIO = self.path.open("rb")
+            return self.path.open("rb")
         except FileNotFoundError:
             raise SourceError(
                 f"There is no file {self.name}.", hint="Check the path.", code="not_found"
@@ -102,12 +109,10 @@ class FileSource:
             raise SourceError(
                 f"{self.name} is a folder.", hint="Name a .gguf file inside it."
             ) from None
-        except OSError as error:
-            raise SourceError(f"Cannot open {self.name}: {error.strerror or error}.") from error
-        self.size = os.fstat(self._file.fileno()).st_size
-        # seek + read is two steps, and loaders read from several threads.
-        self._lock = threading.Lock()
-        self._map: mmap.mmap | None = None
+        except (OSError, ValueError) as error:
+            raise SourceError(
+                f"Cannot open {self.name!r}: {getattr(error, 'strerror', None) or error}."
+            ) from error
 
     def read(self, offset: int, n: int) -> bytes:
         """Exactly ``n`` bytes at ``offset``."""
