@@ -1,0 +1,370 @@
+"""What the native and the browser WebGPU executors share; each adds only a thin ``Device``.
+
+Choosing the plan, packing a step's input, looping over groups of output rows, cutting uploads
+into pieces and keeping submits short are decided here, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ContextFullError, DeviceError, InvalidInputError
+from ..gguf.reader import GgufFile
+from ..gguf.source import AsyncSource
+from ..graph.ir import Graph
+from ..plan.plan import Binding, KernelKey, ModelPlan, Plan, WeightUpload
+from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+
+FLOOR_LIMITS: Mapping[str, int] = {
+    "max-storage-buffer-binding-size": 128 << 20,
+    "max-buffer-size": 256 << 20,
+    "max-storage-buffers-per-shader-stage": 8,
+    "max-uniform-buffer-binding-size": 64 << 10,
+    "max-compute-workgroup-storage-size": 16 << 10,
+    "max-compute-invocations-per-workgroup": 256,
+    "max-compute-workgroup-size-x": 256,
+    "max-compute-workgroup-size-y": 256,
+    "max-compute-workgroup-size-z": 64,
+    "max-compute-workgroups-per-dimension": 65535,
+    "min-storage-buffer-offset-alignment": 256,
+    "min-uniform-buffer-offset-alignment": 256,
+}
+"""The limits every WebGPU device grants; the ones this engine cares about."""
+
+SUBMIT_TARGET_MS = 30.0
+STAGING_BYTES = 32 << 20
+BLOCKS_ALIGN = 64
+"""Pieces hold a multiple of this many blocks, so every plane's piece starts 4-byte aligned."""
+
+
+class RunCancelled(DeviceError):
+    """A chunk was stopped between two submits; the KV cache is as good as before the chunk."""
+
+    code = "cancelled"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A linked shader: code, pipeline constants and a function from its lines to our files."""
+
+    key: KernelKey
+    code: str
+    constants: Mapping[str, float]
+    locate: Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a device needs to replay a model: plans in order, kernels, shared slots."""
+
+    model_plan: ModelPlan
+    plans: tuple[Plan, ...]
+    kernels: tuple[Kernel, ...]
+
+    def kernel_index(self) -> dict[KernelKey, int]:
+        """Where each kernel stands in ``kernels``."""
+        return {kernel.key: i for i, kernel in enumerate(self.kernels)}
+
+
+class Device(Protocol):
+    """The seam: what differs between wgpu-py and the browser's WebGPU."""
+
+    info: DeviceInfo
+    limits: Mapping[str, int]
+    features: frozenset[str]
+    stats: RunStats
+
+    async def create(self, program: Program, progress: ProgressFn) -> None:
+        """Make buffers and pipelines; upload constants and params."""
+
+    async def upload(
+        self,
+        uploads: Sequence[WeightUpload],
+        sources: Sequence[AsyncSource],
+        progress: ProgressFn,
+    ) -> None:
+        """Stream every weight from its source into its slot."""
+
+    def new_state(self) -> int:
+        """Allocate the state slots of one session."""
+
+    def free_state(self, state: int) -> None:
+        """Give a session's state slots back."""
+
+    async def run(self, state: int, step: Step) -> NDArray[np.uint8] | None:
+        """Write the input, replay the dispatches, read the output's first bytes back."""
+
+    def cancel(self) -> None:
+        """Make the running step stop at its next submit."""
+
+    def close(self) -> None:
+        """Destroy everything."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One replay: a range of a plan's dispatches, its input words, and what to read back."""
+
+    plan: int
+    start: int
+    stop: int
+    input_words: NDArray[np.uint32]
+    output: str | None
+    read_bytes: int
+
+
+class DeviceState:
+    """One session's KV storage on the device; freed when the last reference goes."""
+
+    def __init__(self, device: Device) -> None:
+        self.handle = device.new_state()
+        self._device = device
+
+    def __del__(self) -> None:
+        self._device.free_state(self.handle)
+
+
+class Pacer:
+    """Cuts a plan's dispatches into submits of about ``SUBMIT_TARGET_MS``.
+
+    Keeps a cost per dispatch, learnt from how long the submit that held it took. The first
+    guess is an eighth of the target each, so an unknown device is met with short submits.
+    """
+
+    def __init__(self, n_dispatches: int) -> None:
+        self.cost_ms = np.full(n_dispatches, SUBMIT_TARGET_MS / 8)
+
+    def end_of_submit(self, start: int, stop: int) -> int:
+        """Index just past the last dispatch of the submit that begins at ``start``."""
+        total = np.cumsum(self.cost_ms[start:stop])
+        return start + max(1, int(np.searchsorted(total, SUBMIT_TARGET_MS, side="right")))
+
+    def measured(self, start: int, stop: int, elapsed_ms: float) -> None:
+        """Note that the dispatches ``start..stop`` took ``elapsed_ms`` together."""
+        self.cost_ms[start:stop] = max(elapsed_ms, 1e-3) / (stop - start)
+
+
+def choose_plan(plans: Sequence[Plan], n_tokens: int) -> int:
+    """Index of the smallest plan that holds ``n_tokens``."""
+    fitting = [(p.n_tokens_max, i) for i, p in enumerate(plans) if p.n_tokens_max >= n_tokens]
+    if not fitting:
+        largest = max(p.n_tokens_max for p in plans)
+        raise InvalidInputError(
+            f"A chunk of {n_tokens} tokens is larger than the largest plan ({largest} tokens).",
+            hint="Split the prompt into smaller chunks.",
+        )
+    return min(fitting)[1]
+
+
+def pack_input(
+    plan: Plan, tokens: Sequence[int], position: int, out_rows: Sequence[int]
+) -> NDArray[np.uint32]:
+    """The words of the input slot: ``Step{n_tokens, pos, n_out, 0}``, token ids, rows."""
+    layout = plan.input_layout
+    words = np.zeros(layout.n_bytes // 4, np.uint32)
+    step, token0, row0 = layout.step // 4, layout.tokens // 4, layout.out_rows // 4
+    words[step : step + 3] = (len(tokens), position, len(out_rows))
+    words[token0 : token0 + len(tokens)] = tokens
+    words[row0 : row0 + len(out_rows)] = out_rows
+    return words
+
+
+def upload_pieces(
+    upload: WeightUpload, piece_bytes: int = STAGING_BYTES
+) -> Iterator[tuple[int, int]]:
+    """(first block, number of blocks) of each piece of an upload, in order."""
+    n_blocks = upload.source_bytes // upload.type_size
+    assert n_blocks * upload.type_size == upload.source_bytes, upload
+    step = max(1, piece_bytes // upload.type_size // BLOCKS_ALIGN) * BLOCKS_ALIGN
+    for first in range(0, n_blocks, step):
+        yield first, min(step, n_blocks - first)
+
+
+def gather_plane(raw: bytes | memoryview, type_size: int, offset: int, n: int) -> NDArray[np.uint8]:
+    """Bytes ``offset..offset+n`` of every block, contiguous, zero-padded to 4 bytes."""
+    word = next(w for w in (8, 4, 2, 1) if type_size % w == offset % w == n % w == 0)
+    blocks = np.frombuffer(raw, np.dtype(f"u{word}")).reshape(-1, type_size // word)
+    plane = np.ascontiguousarray(blocks[:, offset // word : (offset + n) // word])
+    return padded(plane.reshape(-1).view(np.uint8))
+
+
+def padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """``data`` with zeros up to the next multiple of 4, the unit of buffer writes."""
+    return data if data.size % 4 == 0 else np.pad(data, (0, -data.size % 4))
+
+
+def program_json(program: Program) -> str:
+    """A program as the one string that ``worker/gpu.js`` takes."""
+
+    def encode(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    def bind(binding: Binding) -> list[Any]:
+        return [binding.slot, binding.offset, binding.n_bytes]
+
+    index = program.kernel_index()
+    model_plan = program.model_plan
+    return json.dumps(
+        {
+            "slots": [[s.name, s.n_bytes, s.kind] for s in model_plan.slots.values()],
+            "constants": {name: encode(data) for name, data in model_plan.constants.items()},
+            "kernels": [
+                {"name": k.key.file, "code": k.code, "constants": dict(k.constants)}
+                for k in program.kernels
+            ],
+            "plans": [
+                {
+                    "name": p.name,
+                    "slots": [[s.name, s.n_bytes, s.kind] for s in p.slots],
+                    "params": encode(p.params),
+                    "dispatches": [
+                        [index[d.kernel], [bind(b) for b in d.bindings], list(d.grid), d.label]
+                        for d in p.dispatches
+                    ],
+                    "input_bytes": p.input_layout.n_bytes,
+                    "outputs": {name: bind(b) for name, b in p.outputs.items()},
+                }
+                for p in program.plans
+            ],
+        },
+        separators=(",", ":"),
+    )
+
+
+def uploads_json(uploads: Sequence[WeightUpload]) -> str:
+    """Uploads as the string that ``worker/weights.js`` takes."""
+    rows = [
+        [u.tensor, u.slot, u.part, u.source_offset, u.source_bytes, u.type_size, u.planes]
+        for u in sorted(uploads, key=lambda u: (u.part, u.source_offset))
+    ]
+    return json.dumps(rows, separators=(",", ":"))
+
+
+Compile = Callable[[Graph, GgufFile, Device, LoadOptions], Program]
+
+
+class WebGpuExecutor:
+    """An ``Executor`` over any ``Device``: plans, loads, and runs chunks of tokens."""
+
+    def __init__(self, device: Device, compile_program: Compile | None = None) -> None:
+        self.device = device
+        self.info = device.info
+        self.stats = device.stats
+        self.program: Program | None = None
+        self._compile = compile_program
+        self._turn = asyncio.Lock()  # sessions of one model share scratch and input buffers
+
+    async def load(
+        self,
+        graph: Graph,
+        file: GgufFile,
+        sources: Sequence[AsyncSource],
+        options: LoadOptions,
+        progress: ProgressFn,
+    ) -> None:
+        """Plan, create buffers and pipelines, then stream the weights."""
+        progress(Progress("plan", "Planning the model"))
+        compile_program = self._compile or _compile_model
+        program = compile_program(graph, file, self.device, options)
+        self.program = program
+        self.stats.memory_bytes = program.model_plan.bytes_by_kind()
+        self.info = self.device.info
+        await self.device.create(program, progress)
+        await self.device.upload(program.model_plan.uploads, sources, progress)
+        progress(Progress("ready", "Ready", 1, 1))
+
+    def new_state(self) -> DeviceState:
+        """Device storage for one session's KV cache."""
+        return DeviceState(self.device)
+
+    async def forward(
+        self,
+        state: DeviceState,
+        tokens: Sequence[int],
+        position: int,
+        out_rows: Sequence[int],
+        want: Want,
+    ) -> NDArray[np.float32] | NDArray[np.int32] | None:
+        """Run one chunk; see ``Executor.forward``."""
+        assert self.program is not None, "forward before load"
+        started = perf_counter()
+        async with self._turn:
+            result = await self._run(self.program, state, tokens, position, out_rows, want)
+        self.stats.host_ms = (perf_counter() - started) * 1e3
+        return result
+
+    async def _run(
+        self,
+        program: Program,
+        state: DeviceState,
+        tokens: Sequence[int],
+        position: int,
+        out_rows: Sequence[int],
+        want: Want,
+    ) -> NDArray[np.float32] | NDArray[np.int32] | None:
+        index = choose_plan(program.plans, len(tokens))
+        plan = program.plans[index]
+        if want == "none" or not out_rows:
+            words = pack_input(plan, tokens, position, ())
+            await self.device.run(state.handle, Step(index, 0, plan.head_start, words, None, 0))
+            return None
+        dtype: type[np.float32] | type[np.int32] = np.float32 if want == "logits" else np.int32
+        n_group, row_bytes = output_rows(plan, want)
+        parts = []
+        for first in range(0, len(out_rows), n_group):
+            rows = out_rows[first : first + n_group]
+            words = pack_input(plan, tokens, position, rows)
+            start = 0 if first == 0 else plan.head_start  # the layers have run: only the head again
+            step = Step(index, start, len(plan.dispatches), words, want, len(rows) * row_bytes)
+            data = await self.device.run(state.handle, step)
+            assert data is not None
+            values = data.view(dtype)
+            parts.append(values.reshape(len(rows), -1) if want == "logits" else values)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def rewind(self, state: DeviceState, position: int) -> int:
+        """KV entries past ``position`` are overwritten before they are read: any position works."""
+        return position
+
+    def cancel(self) -> None:
+        """Stop the chunk in flight at its next submit; ``forward`` raises ``RunCancelled``."""
+        self.device.cancel()
+
+    def close(self) -> None:
+        """Give back everything held on the device."""
+        self.device.close()
+
+
+def output_rows(plan: Plan, want: Want) -> tuple[int, int]:
+    """(rows the head can do at once, bytes per row) of an output."""
+    n_rows = binding_bytes(plan, plan.outputs["argmax"]) // 4
+    return n_rows, binding_bytes(plan, plan.outputs[want]) // n_rows
+
+
+def binding_bytes(plan: Plan, binding: Binding) -> int:
+    """Length of a binding: its own, or the rest of its slot."""
+    if binding.n_bytes:
+        return binding.n_bytes
+    return next(s.n_bytes for s in plan.slots if s.name == binding.slot) - binding.offset
+
+
+async def give_way() -> None:
+    """Let other tasks of a running event loop go on; does nothing without a loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    await asyncio.sleep(0)
+
+
+def _compile_model(graph: Graph, file: GgufFile, device: Device, options: LoadOptions) -> Program:
+    raise NotImplementedError
