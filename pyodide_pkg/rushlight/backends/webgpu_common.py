@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ContextFullError, DeviceError, InvalidInputError
+from ..errors import DeviceError, InvalidInputError
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
@@ -46,7 +46,7 @@ BLOCKS_ALIGN = 64
 """Pieces hold a multiple of this many blocks, so every plane's piece starts 4-byte aligned."""
 
 
-class RunCancelled(DeviceError):
+class RunCancelledError(DeviceError):
     """A chunk was stopped between two submits; the KV cache is as good as before the chunk."""
 
     code = "cancelled"
@@ -319,7 +319,7 @@ class WebGpuExecutor:
             return None
         dtype: type[np.float32] | type[np.int32] = np.float32 if want == "logits" else np.int32
         n_group, row_bytes = output_rows(plan, want)
-        parts = []
+        parts: list[NDArray[Any]] = []
         for first in range(0, len(out_rows), n_group):
             rows = out_rows[first : first + n_group]
             words = pack_input(plan, tokens, position, rows)
@@ -336,7 +336,7 @@ class WebGpuExecutor:
         return position
 
     def cancel(self) -> None:
-        """Stop the chunk in flight at its next submit; ``forward`` raises ``RunCancelled``."""
+        """Stop the chunk in flight at its next submit; ``forward`` raises ``RunCancelledError``."""
         self.device.cancel()
 
     def close(self) -> None:

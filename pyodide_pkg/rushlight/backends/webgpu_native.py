@@ -29,7 +29,7 @@ from .webgpu_common import (
     Kernel,
     Pacer,
     Program,
-    RunCancelled,
+    RunCancelledError,
     Step,
     WebGpuExecutor,
     binding_bytes,
@@ -68,7 +68,7 @@ class NativeDevice:
             self._device = adapter.request_device_sync(required_limits=limits)
         self.limits: Mapping[str, int] = {k: int(self._device.limits[k]) for k in limits}
         self.features = frozenset(str(f) for f in self._device.features)
-        notes = ("Limited to the WebGPU floor.",) if floor else ()
+        notes: tuple[str, ...] = ("Limited to the WebGPU floor.",) if floor else ()
         if adapter.info["adapter_type"] == "CPU":
             notes += ("The adapter is software: expect far less speed than from a GPU.",)
         self.info = DeviceInfo("webgpu", str(adapter.info["device"]), notes)
@@ -292,7 +292,7 @@ class NativeDevice:
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled:
-            raise RunCancelled("Stopped.")
+            raise RunCancelledError("Stopped.")
 
     def cancel(self) -> None:
         """Make the running step stop at its next submit."""

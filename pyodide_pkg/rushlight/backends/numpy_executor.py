@@ -1,0 +1,175 @@
+"""The reference executor: walks the graph and calls each op's numpy reference.
+
+It has no kernels of its own, so the oracle and the portable backend cannot drift apart. Weights
+are dequantised to float32 once, at load; a tensor whose float32 form would not fit the budget
+stays as stored and is dequantised when read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ContextFullError, UnsupportedTypeError
+from ..gguf.quants import QuantFormat
+from ..gguf.reader import GgufFile, TensorInfo
+from ..gguf.source import AsyncSource
+from ..graph.ir import Graph, Node
+from ..ops import OPS
+from ..ops.attention import KvCache
+from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+
+READ_BYTES = 16 << 20
+"""Most bytes of a tensor that are read and dequantised at a time."""
+
+
+class NumpyExecutor:
+    """Runs op references one node at a time, on whatever machine numpy runs on."""
+
+    def __init__(self, notes: Sequence[str] = ()) -> None:
+        self.info = DeviceInfo("numpy", f"numpy {np.__version__}", tuple(notes))
+        self.stats = RunStats()
+        self._weights: dict[str, NDArray[np.float32]] = {}
+
+    async def load(
+        self,
+        graph: Graph,
+        file: GgufFile,
+        sources: Sequence[AsyncSource],
+        options: LoadOptions,
+        progress: ProgressFn,
+    ) -> None:
+        """Read and dequantise every weight of the graph."""
+        self._graph, self._options = graph, options
+        self._last_use = _last_uses(graph)
+        self._head = _head_nodes(graph)
+        needed = [file.tensors[name] for name in graph.weights]
+        for info in needed:
+            if info.type.dequantize is None:
+                raise unsupported_type(info, "numpy")
+        total, done = sum(info.n_bytes for info in needed), 0
+        for info in needed:
+            self._weights[info.name] = await read_tensor(sources[info.part], info)
+            done += info.n_bytes
+            progress(Progress("weights", info.name, done, total))
+        self.stats.memory_bytes["weight"] = sum(w.nbytes for w in self._weights.values())
+
+    def new_state(self) -> dict[str, KvCache]:
+        """One cache per declared kv state."""
+        options = self._options
+        return {
+            name: KvCache(options.n_ctx, *decl.shape, dtype=options.kv_dtype)
+            for name, decl in self._graph.state.items()
+        }
+
+    async def forward(
+        self,
+        state: dict[str, KvCache],
+        tokens: Sequence[int],
+        position: int,
+        out_rows: Sequence[int],
+        want: Want,
+    ) -> NDArray[np.float32] | NDArray[np.int32] | None:
+        """Run one chunk; see ``Executor.forward``."""
+        if position + len(tokens) > self._options.n_ctx:
+            raise ContextFullError(
+                f"{position + len(tokens)} tokens do not fit the context of {self._options.n_ctx}.",
+                hint="Load the model with a larger context (--ctx).",
+            )
+        started = time.perf_counter()
+        values: dict[str, Any] = {
+            "tokens": np.asarray(tokens, np.int32),
+            "positions": np.arange(position, position + len(tokens), dtype=np.int32),
+            "out_rows": np.asarray(out_rows, np.int32),
+            **state,
+        }
+        skipped = self._head if want == "none" else frozenset()
+        for index, node in enumerate(self._graph.nodes):
+            if index not in skipped:
+                run_node(node, values, self._weights)
+                for value in self._last_use.get(index, ()):
+                    values.pop(value, None)
+        self.stats.host_ms += (time.perf_counter() - started) * 1e3
+        if want == "none":
+            return None
+        logits = values[self._graph.outputs["logits"]]
+        result: NDArray[Any] = logits if want == "logits" else OPS["argmax"].reference(logits)
+        return result
+
+    def rewind(self, state: dict[str, KvCache], position: int) -> int:
+        """Attention caches go on from any position."""
+        return position
+
+    def close(self) -> None:
+        """Drop the weights."""
+        self._weights.clear()
+
+
+def run_node(node: Node, values: dict[str, Any], weights: Mapping[str, Any]) -> None:
+    """Call one op's reference on named values and store what it returns."""
+    op = OPS[node.op]
+    ports = {port: weights[v] if v in weights else values[v] for port, v in node.inputs.items()}
+    result = op.reference(**ports, **node.attrs)
+    outputs = result if len(op.outputs) > 1 else (result,)
+    for port, value in zip(op.outputs, outputs, strict=True):
+        values[node.outputs[port]] = value
+
+
+async def read_tensor(
+    source: AsyncSource,
+    info: TensorInfo,
+    on_bytes: Callable[[int], None] | None = None,
+) -> NDArray[np.float32]:
+    """A whole tensor as float32, read and dequantised by bounded runs of rows."""
+    n_rows = int(np.prod(info.shape[:-1], dtype=np.int64))
+    row_bytes = info.n_bytes // max(n_rows, 1)
+    result = np.empty((n_rows, info.shape[-1]), np.float32)
+    step = max(1, READ_BYTES // max(row_bytes, 1))
+    for row in range(0, n_rows, step):
+        count = min(step, n_rows - row)
+        raw = await source.read(info.offset + row * row_bytes, count * row_bytes)
+        result[row : row + count] = dequantize_rows(info.type, raw, count)
+        if on_bytes:
+            on_bytes(count * row_bytes)
+    return result.reshape(info.shape)
+
+
+def dequantize_rows(
+    fmt: QuantFormat, raw: bytes | memoryview, n_rows: int
+) -> NDArray[np.float32]:
+    """Rows of a stored tensor as float32 [n_rows, n_cols]."""
+    assert fmt.dequantize is not None
+    return fmt.dequantize(np.frombuffer(raw, np.uint8).reshape(n_rows, -1))
+
+
+def unsupported_type(info: TensorInfo, backend: str) -> UnsupportedTypeError:
+    """The refusal that names tensor and type."""
+    return UnsupportedTypeError(
+        f"{info.name} has type {info.type.name}, which the {backend} backend cannot read.",
+        hint="Use a Q4_K_M or Q8_0 file of the same model.",
+    )
+
+
+def _last_uses(graph: Graph) -> dict[int, list[str]]:
+    """Node index -> values that nobody reads afterwards, so that memory is given back early."""
+    keep = {*graph.outputs.values(), *graph.state, *graph.weights, "tokens", "positions"}
+    last = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs.values()}
+    drops: dict[int, list[str]] = {}
+    for value, index in last.items():
+        if value not in keep:
+            drops.setdefault(index, []).append(value)
+    return drops
+
+
+def _head_nodes(graph: Graph) -> frozenset[int]:
+    """Nodes that only serve the outputs: those that depend on ``out_rows``."""
+    tainted, found = {"out_rows"}, set()
+    for index, node in enumerate(graph.nodes):
+        if tainted & set(node.inputs.values()):
+            tainted |= set(node.outputs.values())
+            found.add(index)
+    return frozenset(found)

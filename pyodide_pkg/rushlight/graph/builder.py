@@ -1,0 +1,100 @@
+"""The small vocabulary that architectures are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import GraphError
+from ..ops import OPS
+from .ir import Attr, Graph, Node, StateDecl, Weight
+
+
+class GraphBuilder:
+    """Collects nodes in order; every method returns the name of the value it made.
+
+    ``tensors`` maps the file's tensor names to numpy-order shapes; ``has`` asks it, so that a
+    model can follow what the file holds.
+    """
+
+    def __init__(self, architecture: str, tensors: Mapping[str, tuple[int, ...]]) -> None:
+        self.architecture = architecture
+        self._tensors = tensors
+        self._nodes: list[Node] = []
+        self._weights: dict[str, Weight] = {}
+        self._state: dict[str, StateDecl] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether the file holds this tensor."""
+        return name in self._tensors
+
+    def weight(self, name: str) -> str:
+        """Declare a tensor of the file as read by this graph."""
+        if name not in self._tensors:
+            raise GraphError(
+                f"G11: the model needs the tensor {name!r}, which the file lacks.",
+                hint="The file may be truncated or converted for another engine.",
+            )
+        self._weights[name] = Weight(tuple(self._tensors[name]))
+        return name
+
+    def optional(self, name: str) -> str | None:
+        """``weight(name)`` if the file holds it, else None (the port stays unconnected)."""
+        return self.weight(name) if self.has(name) else None
+
+    def kv_state(self, name: str, width_k: int, width_v: int) -> str:
+        """Declare a layer's key and value cache."""
+        self._state[name] = StateDecl("kv", (width_k, width_v))
+        return name
+
+    def node(self, op_name: str, inputs: Mapping[str, str | None], **attrs: Attr) -> str:
+        """Add one node and name its only output."""
+        op = OPS[op_name]
+        outputs = {port: f"{port}{len(self._nodes)}" for port in op.outputs}
+        for port in op.state:
+            if port in outputs:
+                outputs[port] = f"{inputs[port]}@{len(self._nodes)}"
+        given = {port: value for port, value in inputs.items() if value is not None}
+        self._nodes.append(Node(op_name, given, outputs, attrs))
+        return next(iter(outputs.values()))
+
+    def embed(self, table: str, scale: float = 1.0) -> str:
+        """Rows of the embedding table for the input tokens."""
+        return self.node("get_rows", {"ids": "tokens", "table": self.weight(table)}, scale=scale)
+
+    def rms_norm(self, x: str, weight: str, eps: float, n_group: int = 1) -> str:
+        """Root mean square norm of each row (of each group of a row)."""
+        return self.node("rms_norm", {"x": x, "weight": self.weight(weight)},
+                         eps=eps, n_group=n_group)  # fmt: skip
+
+    def linear(self, x: str, name: str) -> str:
+        """``{name}.weight`` applied to x, with ``{name}.bias`` when the file has one."""
+        return self.node("matmul", {
+            "x": x, "weight": self.weight(f"{name}.weight"), "bias": self.optional(f"{name}.bias"),
+        })  # fmt: skip
+
+    def rope(self, x: str, n_head: int, freq_factors: str | None, **attrs: Any) -> str:
+        """Rotate q or k by position."""
+        return self.node(
+            "rope",
+            {"x": x, "positions": "positions", "freq_factors": freq_factors},
+            n_head=n_head,
+            **attrs,
+        )
+
+    def attention(self, q: str, k: str, v: str, cache: str, **attrs: Any) -> str:
+        """Store k and v, then attend with q."""
+        stored = self.node("kv_store", {"k": k, "v": v, "positions": "positions", "cache": cache})
+        return self.node("attention", {"q": q, "positions": "positions", "cache": stored}, **attrs)
+
+    def add(self, a: str, b: str) -> str:
+        """Residual sum."""
+        return self.node("add", {"a": a, "b": b})
+
+    def select_outputs(self, x: str) -> str:
+        """Keep only the rows that the caller wants logits for."""
+        return self.node("select_rows", {"x": x, "rows": "out_rows"})
+
+    def build(self, **outputs: str) -> Graph:
+        """Freeze the document."""
+        return Graph(self.architecture, tuple(self._nodes), self._weights, self._state, outputs)

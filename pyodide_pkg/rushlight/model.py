@@ -1,0 +1,197 @@
+"""A loaded model: file, graph, tokenizer and the device that runs it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _sync
+from .backends.auto import create_executor
+from .backends.base import DeviceInfo, Executor, KvDtype, LoadOptions, Progress, ProgressFn
+from .errors import InvalidInputError
+from .gguf.config import ModelConfig, read_config
+from .gguf.reader import GgufFile
+from .gguf.source import AsyncSource, Source, SyncAsAsync
+from .gguf.splits import open_parts, open_parts_async
+from .graph.ir import Graph
+from .generate import GenerateOptions, Generation
+from .models import build_graph
+from .sampling import Sampler, SamplingParams
+from .session import Session, check_ids
+from .tokenizer import Tokenizer, load_tokenizer
+
+DEFAULT_N_CTX = 4096
+"""Context allocated unless asked otherwise: a file's trained context can need gigabytes of KV."""
+
+ModelSource = str | Path | bytes | Source | AsyncSource
+
+
+def _ignore(progress: Progress) -> None:
+    """A listener for callers that want no progress."""
+
+
+async def _open(source: ModelSource) -> tuple[GgufFile, list[AsyncSource]]:
+    if inspect.iscoroutinefunction(getattr(source, "read", None)):
+        return await open_parts_async(cast(AsyncSource, source))
+    file, sources = open_parts(cast("str | Path | bytes | Source", source))
+    return file, [SyncAsAsync(part) for part in sources]
+
+
+class Model:
+    """A model ready to run; make one with ``Model.load`` or ``await Model.load_async``."""
+
+    def __init__(
+        self,
+        file: GgufFile,
+        config: ModelConfig,
+        graph: Graph,
+        tokenizer: Tokenizer,
+        executor: Executor,
+        options: LoadOptions,
+    ) -> None:
+        self.file, self.config, self.tokenizer, self.graph = file, config, tokenizer, graph
+        self.executor, self._options = executor, options
+        self._session: Session | None = None
+
+    @staticmethod
+    def load(source: ModelSource, device: str = "auto", **options: Any) -> Model:
+        """Load a GGUF file from a path, an http(s) URL or bytes.
+
+        ``device``: "auto", "gpu", "cpu" or "numpy". Options: ``n_ctx`` (tokens of context),
+        ``kv_dtype`` ("f16" or "f32"), ``n_batch`` (tokens per prefill chunk), ``progress``
+        (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name).
+        Raises an ``EngineError`` that names what is wrong with the file or device.
+        """
+        return _sync.run(Model.load_async(source, device, **options))
+
+    @staticmethod
+    async def load_async(
+        source: ModelSource,
+        device: str | Executor = "auto",
+        *,
+        n_ctx: int | None = None,
+        kv_dtype: KvDtype = "f16",
+        n_batch: int = 256,
+        progress: ProgressFn = _ignore,
+        pre: str | None = None,
+        variant: str = "auto",
+    ) -> Model:
+        """The awaitable form of ``load``; the only one that works on a page's GPU."""
+        progress(Progress("header", "Reading the header"))
+        file, sources = await _open(source)
+        config = read_config(file.metadata, file.tensors)
+        graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
+        tokenizer = load_tokenizer(file.metadata, pre)
+        wanted = n_ctx or min(config.n_ctx_train, DEFAULT_N_CTX)
+        if wanted < 1 or wanted > config.n_ctx_train:
+            raise InvalidInputError(
+                f"A context of {wanted} tokens was asked for.",
+                hint=f"This model was trained for 1 to {config.n_ctx_train}.",
+            )
+        executor = create_executor(device) if isinstance(device, str) else device
+        options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)  # type: ignore[arg-type]
+        await executor.load(graph, file, sources, options, progress)
+        progress(Progress("ready", "Ready", 1, 1))
+        return Model(file, config, graph, tokenizer, executor, options)
+
+    @property
+    def device(self) -> DeviceInfo:
+        """Backend and adapter in use, and every fall-back taken."""
+        return self.executor.info
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens a session can hold."""
+        return self._options.n_ctx
+
+    @property
+    def n_batch(self) -> int:
+        """Tokens run in one prefill chunk."""
+        return self._options.n_batch
+
+    @property
+    def n_vocab(self) -> int:
+        """Rows of the output, one logit each."""
+        return self.config.n_vocab
+
+    def check_ids(self, ids: Sequence[int]) -> list[int]:
+        """Token ids as a non-empty list inside the vocabulary; else ``InvalidInputError``."""
+        return check_ids(ids, self.n_vocab)
+
+    def sampler(self, options: GenerateOptions) -> Sampler:
+        """A fresh sampler for one generation."""
+        return Sampler(options.sampling)
+
+    def session(self) -> Session:
+        """A new session with its own KV cache on the device."""
+        return Session(self)
+
+    @property
+    def default_session(self) -> Session:
+        """The session that ``generate`` and ``logits`` share; made at first use."""
+        if self._session is None:
+            self._session = Session(self)
+        return self._session
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+        ignore_eos: bool = False,
+        session: Session | None = None,
+        progress: ProgressFn | None = None,
+        **sampling: Any,
+    ) -> Generation:
+        """Continue a prompt; iterate the result with ``for`` or ``async for``.
+
+        Sampling options are the fields of ``SamplingParams`` (``temperature=0`` is greedy). What
+        the session already holds of the prompt is not computed again.
+        """
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        try:
+            params = SamplingParams(**sampling)
+        except TypeError as error:
+            raise InvalidInputError(f"Unknown sampling option: {error}.") from error
+        options = GenerateOptions(max_tokens, params, tuple(stop), ignore_eos, progress)
+        return Generation(
+            session or self.default_session, self.tokenizer, self.check_ids(ids), options
+        )
+
+    def logits(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Logits after each token: float32 [n_tokens, n_vocab]."""
+        return _sync.run(self.logits_async(ids))
+
+    async def logits_async(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Logits after each token: float32 [n_tokens, n_vocab]."""
+        return await self._run_all(ids, "logits")
+
+    def argmax(self, ids: Sequence[int]) -> NDArray[np.int32]:
+        """The most likely token after each token: int32 [n_tokens]."""
+        return _sync.run(self.argmax_async(ids))
+
+    async def argmax_async(self, ids: Sequence[int]) -> NDArray[np.int32]:
+        """The most likely token after each token: int32 [n_tokens]."""
+        return await self._run_all(ids, "argmax")
+
+    async def _run_all(self, ids: Sequence[int], want: Any) -> NDArray[Any]:
+        checked = self.check_ids(ids)
+        session = self.default_session
+        session.reset()
+        result = await session.run(checked, want, all_rows=True)
+        assert result is not None
+        return result
+
+    def close(self) -> None:
+        """Give back the device's memory."""
+        self._session = None
+        self.executor.close()
+
+
+__all__ = ["DEFAULT_N_CTX", "Model", "ModelSource"]
