@@ -58,6 +58,11 @@ class GraphBuilder:
         self._nodes.append(Node(op_name, given, outputs, attrs))
         return next(iter(outputs.values()))
 
+    @property
+    def last_node(self) -> Node:
+        """The node added most recently."""
+        return self._nodes[-1]
+
     def embed(self, table: str, scale: float = 1.0) -> str:
         """Rows of the embedding table for the input tokens."""
         return self.node("get_rows", {"ids": "tokens", "table": self.weight(table)}, scale=scale)

@@ -1,0 +1,201 @@
+"""Op cases as tiny models, so that every backend runs them through its ordinary load and forward.
+
+A case's value inputs are looked up from tables by token (``get_rows``), its weights are tensors
+in the asked storage type, and the result leaves as the graph's output. The numpy executor's
+answer on the same graph is the reference. Used by the tests, by the page's harness and by the
+numeric self-test of an adapter.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backends.base import Executor, LoadOptions, Progress
+from .backends.numpy_executor import NumpyExecutor
+from .gguf.quants import QUANTS, QuantFormat
+from .gguf.reader import GgufFile, TensorInfo
+from .gguf.source import BytesSource, SyncAsAsync
+from .graph.builder import GraphBuilder
+from .graph.ir import Graph, Node
+from .ops import OPS, Case, OpDef
+
+SCALE_FIELDS = {
+    "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,),
+    "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,),
+}  # fmt: skip
+"""Byte offsets of the float16 scales in a block; random bytes there could be NaN."""
+
+ONE_TOKEN_OPS = ("qkv_matmul", "glu_matmul", "attention_step")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """How far a backend is from the reference on one case."""
+
+    op: str
+    case: str
+    nmse: float
+    limit: float
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the case ran and stayed within its limit."""
+        return not self.error and self.nmse <= self.limit
+
+
+@dataclass(frozen=True)
+class CaseModel:
+    """A case as a model: graph, file, and how to call it."""
+
+    graph: Graph
+    file: GgufFile
+    data: bytes
+    n_tokens: int
+    position: int
+    out_rows: tuple[int, ...]
+
+
+def all_cases() -> Iterator[tuple[OpDef, Case]]:
+    """Every case of every op."""
+    for op in OPS.values():
+        for case in op.cases:
+            yield op, case
+
+
+def random_tensor(fmt: QuantFormat, shape: tuple[int, ...], rng: Any) -> bytes:
+    """A tensor of any storage type with values of ordinary size; deterministic in ``rng``."""
+    n_values = int(np.prod(shape))
+    if fmt.name in SCALE_FIELDS:
+        n_blocks = n_values // fmt.block_size
+        blocks = rng.integers(0, 256, (n_blocks, fmt.type_size), dtype=np.uint8)
+        for offset in SCALE_FIELDS[fmt.name]:
+            scales = (rng.standard_normal(n_blocks) * 0.02).astype(np.float16)
+            blocks[:, offset : offset + 2] = scales.view(np.uint8).reshape(-1, 2)
+        return bytes(blocks.tobytes())
+    values = rng.standard_normal(n_values).astype(np.float32)
+    if fmt.name == "F16":
+        return bytes(values.astype(np.float16).tobytes())
+    if fmt.name == "BF16":
+        return bytes((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
+    return bytes(values.tobytes())
+
+
+def build_case(op: OpDef, case: Case) -> CaseModel:
+    """The model that runs ``op`` on the case's inputs."""
+    rng = np.random.default_rng(zlib.crc32(f"{op.name}/{case.name}".encode()))
+    value_ports = [p for p in case.shapes if p not in (*op.weights, *op.state, "ids", "rows")]
+    n_tokens = _token_count(op, case, value_ports)
+    n_table = case.position + n_tokens
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for port in value_ports:
+        tensors[f"table_{port}"] = ("F32", (n_table, case.shapes[port][-1]))
+    for port in op.weights:
+        if port in case.shapes:
+            tensors[port] = (case.types.get(port, "F32"), case.shapes[port])
+    if op.name == "attention":
+        width_k, width_v = case.shapes["cache"]
+        tensors |= {"table_k": ("F32", (n_table, width_k)), "table_v": ("F32", (n_table, width_v))}
+    file, data = _file(tensors, rng)
+    graph = _graph(op, case, value_ports, {n: s for n, (_, s) in tensors.items()})
+    rows = tuple(range(n_tokens))
+    if op.name == "select_rows":
+        rows = tuple(int(r) for r in rng.integers(0, n_tokens, case.shapes["rows"][0]))
+    return CaseModel(graph, file, data, n_tokens, case.position, rows)
+
+
+def _token_count(op: OpDef, case: Case, value_ports: list[str]) -> int:
+    return case.shapes["ids"][0] if "ids" in case.shapes else case.shapes[value_ports[0]][0]
+
+
+def _file(
+    tensors: dict[str, tuple[str, tuple[int, ...]]], rng: Any
+) -> tuple[GgufFile, bytes]:
+    infos: dict[str, TensorInfo] = {}
+    data = bytearray()
+    for name, (type_name, shape) in tensors.items():
+        raw = random_tensor(QUANTS[type_name], shape, rng)
+        infos[name] = TensorInfo(name, shape, QUANTS[type_name], len(data), len(raw))
+        data += raw + b"\0" * (-len(raw) % 32)
+    return GgufFile(3, {}, infos, 0, len(data)), bytes(data)
+
+
+def _graph(
+    op: OpDef, case: Case, value_ports: list[str], shapes: dict[str, tuple[int, ...]]
+) -> Graph:
+    g = GraphBuilder("case", shapes)
+    inputs: dict[str, str | None] = {port: g.embed(f"table_{port}") for port in value_ports}
+    inputs |= {port: g.weight(port) for port in op.weights if port in shapes}
+    for port, value in (("ids", "tokens"), ("rows", "out_rows"), ("positions", "positions")):
+        if port in op.inputs:
+            inputs[port] = value
+    if op.state:
+        inputs["cache"] = g.kv_state("kv.0", *case.shapes["cache"])
+    if op.name == "attention":
+        k, v = g.embed("table_k"), g.embed("table_v")
+        store = {"k": k, "v": v, "positions": "positions", "cache": "kv.0"}
+        inputs["cache"] = g.node("kv_store", store)
+    if op.name == "argmax":
+        return g.build(logits=g.select_outputs(str(inputs["x"])))
+    y = g.node(op.name, inputs, **case.attrs)
+    if op.name == "kv_store":
+        width = case.shapes["k"][-1]
+        heads = {"n_head": 1, "n_head_kv": 1, "head_dim": width, "scale": 0.1}
+        read = {"q": inputs["k"], "positions": "positions", "cache": y}
+        y = g.node("attention", read, **heads)
+    elif len(op.outputs) == 2 and not op.state:
+        y = g.add(y, _second_output(g))
+    return g.build(logits=y if op.name == "select_rows" else g.select_outputs(y))
+
+
+def _second_output(g: GraphBuilder) -> str:
+    last: Node = g.last_node
+    return list(last.outputs.values())[1]
+
+
+async def run_case(model: CaseModel, executor: Executor, want: Any) -> NDArray[Any]:
+    """The output of a case on one backend."""
+    one = any(node.op in ONE_TOKEN_OPS for node in model.graph.nodes)
+    n_ctx = max(model.position + model.n_tokens, 8)
+    options = LoadOptions(n_ctx, "f32", n_batch=1 if one else max(n_ctx, 2))
+    source = SyncAsAsync(BytesSource(model.data, "case"))
+    try:
+        await executor.load(model.graph, model.file, [source], options, _quiet)
+        state = executor.new_state()
+        if model.graph.state:
+            step = 1 if one else max(model.position, 1)
+            for start in range(0, model.position, step):
+                before = range(start, min(start + step, model.position))
+                await executor.forward(state, list(before), start, [], "none")
+        tokens = list(range(model.position, model.position + model.n_tokens))
+        result = await executor.forward(
+            state, tokens, model.position, list(model.out_rows), want
+        )
+        assert result is not None
+        return result
+    finally:
+        executor.close()
+
+
+async def check_case(op: OpDef, case: Case, make_executor: Callable[[], Executor]) -> CaseResult:
+    """Run one case on a backend and on the reference, and compare."""
+    model = build_case(op, case)
+    want = "argmax" if op.name == "argmax" else "logits"
+    expected = np.asarray(await run_case(model, NumpyExecutor(), want), np.float64)
+    got = np.asarray(await run_case(model, make_executor(), want), np.float64)
+    if got.shape != expected.shape:
+        return CaseResult(op.name, case.name, np.inf, case.nmse, f"shape {got.shape}")
+    if not np.isfinite(got).all():
+        return CaseResult(op.name, case.name, np.inf, case.nmse, "result is not finite")
+    nmse = float(np.square(got - expected).sum() / max(np.square(expected).sum(), 1e-30))
+    return CaseResult(op.name, case.name, nmse, case.nmse)
+
+
+def _quiet(progress: Progress) -> None:
+    """Cases load without a listener."""
