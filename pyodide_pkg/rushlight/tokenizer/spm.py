@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 
 import numpy as np
+
 from rushlight.tokenizer.merge import merge_symbols
 from rushlight.tokenizer.vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from rushlight.errors import TokenizerError
 
 TOKEN_NORMAL = 1
