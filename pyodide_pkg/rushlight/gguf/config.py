@@ -147,7 +147,7 @@ class Keys:
     def flag(self, key: str, default: bool | None) -> bool:
         """A bool, or 0 or 1, which some converters write."""
         value = self._required(key, default)
-        if value not in (0, 1):
+        if not isinstance(value, int) or value not in (0, 1):
             raise self.fail(key, value, "true or false was expected")
         return bool(value)
 
@@ -156,7 +156,8 @@ class Keys:
         value = self.value(key, default)
         if not isinstance(value, str):
             raise self.fail(key, value, "a text was expected")
-        return value
+        # Bytes that are not UTF-8 must not break whoever prints the text.
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def by_layer(
         self, key: str, n_layer: int, default: tuple[int, ...] | None, low: int, high: int
@@ -171,7 +172,7 @@ class Keys:
         return (self._whole(key, value, low, high),) * n_layer
 
     def _whole(self, key: str, value: Any, low: int, high: int) -> int:
-        if not _is_number(value) or value != value or value not in range(low, high + 1):
+        if not _is_number(value) or not low <= value <= high or int(value) != value:
             raise self.fail(key, value, f"a whole number from {low} to {high} was expected")
         return int(value)
 
@@ -188,6 +189,8 @@ def read_architecture(metadata: Mapping[str, Any]) -> str:
             "The key general.architecture is missing or not a text.",
             hint="This GGUF file holds no model; choose the model's own file.",
         )
+    if not (value.isascii() and value.isprintable() and len(value) <= 64):
+        raise ModelFormatError(f"general.architecture is {value[:64]!r}, not a name.", hint=_HINT)
     return value
 
 
@@ -264,7 +267,9 @@ def _norm_eps(keys: Keys) -> float:
 def _rope_dim(keys: Keys, head_dim: int) -> int:
     """Leading values of a head that are rotated; the whole head unless the file says less."""
     key = "rope.dimension_count"
-    rope_dim = keys.integer(key, head_dim, 0, MAX_HEAD_DIM) or head_dim
+    rope_dim = keys.integer(key, 0, 0, MAX_HEAD_DIM)
+    if rope_dim == 0:
+        return head_dim - head_dim % 2
     if rope_dim % 2 or rope_dim > head_dim:
         raise keys.fail(
             key, rope_dim, f"an even number up to the head's width {head_dim} was expected"

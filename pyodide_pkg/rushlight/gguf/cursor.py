@@ -69,6 +69,7 @@ class Cursor:
     def fail(self, what: str, *, at: int | None = None, hint: str = DAMAGED) -> ModelFormatError:
         """An error about ``what``, with the byte offset (the position unless told)."""
         where = self.offset if at is None else at
+        what = what if len(what) <= 300 else what[:300] + "…"
         return ModelFormatError(f"{what} (at byte {where}).", hint=hint)
 
     def need(self, n: int, what: str) -> Reads:

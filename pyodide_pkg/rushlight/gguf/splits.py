@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from rushlight.errors import ModelFormatError, SourceError
+from rushlight.gguf.cursor import MAX_TENSORS
 from rushlight.gguf.reader import GgufFile, TensorInfo, read_header, read_header_async
 from rushlight.gguf.source import AsyncSource, Source, open_source
 
@@ -22,13 +23,17 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf(?:[?#]|$))", re.IGNORECASE)
 
 def split_count(file: GgufFile) -> int:
     """How many files the model consists of; 1 if it is not split."""
-    count = file.metadata.get("split.count", 1)
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_PARTS:
+    return max(_whole(file, "split.count", 1, MAX_PARTS), 1)
+
+
+def _whole(file: GgufFile, key: str, default: int, limit: int) -> int:
+    value = file.metadata.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
         raise ModelFormatError(
-            f"split.count is {str(count)[:40]}, not a number of files up to {MAX_PARTS}.",
-            hint="Download the first part again.",
+            f"{key} in {file.parts[0].name} is {str(value)[:40]!r}, not a number up to {limit}.",
+            hint="Download the file again.",
         )
-    return max(count, 1)
+    return value
 
 
 def part_name(name: str, part: int, count: int) -> str:
@@ -50,7 +55,7 @@ def other_parts(file: GgufFile, name: str) -> list[str]:
     count = split_count(file)
     if count == 1:
         return []
-    number = file.metadata.get("split.no", 0)
+    number = _whole(file, "split.no", 0, MAX_PARTS)
     if number != 0:
         raise ModelFormatError(
             f"{name} is not the first of the model's {count} files (split.no is {number}).",
@@ -68,11 +73,11 @@ def merge_parts(files: Sequence[GgufFile]) -> GgufFile:
     tensors: dict[str, TensorInfo] = {}
     for part, file in enumerate(files):
         name = file.parts[0].name
-        if split_count(file) != count or (count > 1 and file.metadata.get("split.no", 0) != part):
+        number = _whole(file, "split.no", 0, MAX_PARTS)
+        if split_count(file) != count or number != part:
             raise ModelFormatError(
-                f"{name} says it is part {file.metadata.get('split.no')} of"
-                f" {file.metadata.get('split.count')} (split.no, split.count);"
-                f" part {part} of {count} was expected.",
+                f"{name} has split.no {number} and split.count {split_count(file)};"
+                f" {part} and {count} were expected.",
                 hint="Put the parts of one model, and only those, in one folder.",
             )
         for info in file.tensors.values():
@@ -83,7 +88,7 @@ def merge_parts(files: Sequence[GgufFile]) -> GgufFile:
                     hint="Download all parts again.",
                 )
             tensors[info.name] = replace(info, part=part)
-    expected = first.metadata.get("split.tensors.count", len(tensors))
+    expected = _whole(first, "split.tensors.count", len(tensors), MAX_TENSORS)
     if count > 1 and expected != len(tensors):
         raise ModelFormatError(
             f"split.tensors.count is {expected}, but the {count} parts hold {len(tensors)}"

@@ -1,0 +1,216 @@
+"""Sources: bytes, files and a local web server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from rushlight.errors import SourceError
+from rushlight.gguf import http_source
+from rushlight.gguf.http_source import HttpSource
+from rushlight.gguf.source import BytesSource, FileSource, Source, SyncAsAsync, open_source
+
+DATA = bytes(range(256)) * 40
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves DATA; the path chooses how the server behaves."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        path, asked = self.path, self.headers.get("Range", "")
+        seen = [k for k in self.headers if k not in ("Range", "Host", "User-Agent", "Connection")]
+        assert seen == ["Accept-Encoding"], seen
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", asked)
+        assert match
+        start, end = int(match[1]), min(int(match[2]) + 1, len(DATA))
+        if path == "/redirect":
+            self.reply(302, b"", Location="/ok")
+        elif path == "/escape":
+            self.reply(302, b"", Location="file:///etc/passwd")
+        elif path[1:].isdigit():
+            self.reply(int(path[1:]), b"no")
+        elif path == "/empty":
+            self.reply(416, b"", **{"Content-Range": "bytes */0"})
+        elif path in ("/whole", "/short-whole"):
+            self.reply(200, DATA, short=path == "/short-whole")
+        elif path == "/wrong":
+            self.reply(206, DATA[:10], **{"Content-Range": "bytes 5-14/10240"})
+        elif path == "/changing" and start:
+            self.reply(206, DATA[start:end], **{"Content-Range": f"bytes {start}-{end - 1}/9"})
+        else:
+            where = {"Content-Range": f"bytes {start}-{end - 1}/{len(DATA)}"}
+            self.reply(206, DATA[start:end], short=path == "/short" and start > 0, **where)
+
+    def reply(self, status: int, body: bytes, short: bool = False, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if short else body)
+        self.close_connection = True
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=web.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{web.server_address[1]}"
+    web.shutdown()
+    web.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def small_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_source, "FIRST_READ", 1000)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+def check_reads(source: Source) -> None:
+    assert source.size == len(DATA)
+    for offset, n in [(0, 10), (0, 0), (990, 20), (5000, 3000), (len(DATA) - 1, 1), (len(DATA), 0)]:
+        data = source.read(offset, n)
+        assert isinstance(data, bytes)
+        assert data == DATA[offset : offset + n]
+    for offset, n in [(len(DATA), 1), (-1, 2), (0, len(DATA) + 1), (5, -1)]:
+        with pytest.raises(SourceError) as caught:
+            source.read(offset, n)
+        assert caught.value.code == "out_of_range"
+
+
+def test_bytes() -> None:
+    for data in (DATA, bytearray(DATA), memoryview(DATA)):
+        check_reads(open_source(data))
+
+
+def test_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(DATA)
+    for source in (open_source(path), open_source(str(path))):
+        check_reads(source)
+        assert isinstance(source, FileSource)
+        view = source.view(100, 300)
+        assert view == DATA[100:400]
+        assert open_source(source) is source
+        source.close()
+        assert view == DATA[100:400]  # a mapping outlives the file
+        with pytest.raises(SourceError):
+            source.read(0, 1)
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"")
+    source = FileSource(path)
+    assert source.read(0, 0) == source.view(0, 0) == b""
+    source.close()
+
+
+def test_a_file_that_shrinks(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(DATA)
+    source = FileSource(path)
+    path.write_bytes(DATA[:100])
+    with pytest.raises(SourceError) as caught:
+        source.read(50, 100)
+    assert caught.value.code == "short_read"
+    source.close()
+
+
+def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no file") as caught:
+        open_source(tmp_path / "absent")
+    assert caught.value.code == "not_found"
+    with pytest.raises(SourceError, match="folder"):
+        open_source(tmp_path)
+    with pytest.raises(SourceError, match="Cannot open"):
+        open_source("a\0b")
+    for origin in ("ftp://h/x", "file:///etc/passwd"):
+        with pytest.raises(SourceError) as caught:
+            open_source(origin)
+        assert caught.value.code == "unsupported_scheme"
+    with pytest.raises(SourceError, match="int"):
+        open_source(5)  # type: ignore[arg-type]
+
+
+def test_a_sync_source_behind_the_awaited_interface() -> None:
+    source = SyncAsAsync(BytesSource(DATA))
+    assert asyncio.run(source.read(3, 4)) == DATA[3:7]
+    asyncio.run(source.close())
+
+
+@pytest.mark.parametrize("path", ["/ok", "/redirect"])
+def test_http(server: str, path: str) -> None:
+    source = open_source(server + path)
+    assert isinstance(source, HttpSource)
+    check_reads(source)
+    assert source.note == ""
+    source.close()
+
+
+def test_http_whole_file_when_range_is_ignored(server: str) -> None:
+    steps: list[tuple[int, int | None]] = []
+    source = HttpSource(server + "/whole", progress=lambda *step: steps.append(step))
+    check_reads(source)
+    assert "ignores Range" in source.note
+    assert steps[-1] == (len(DATA), len(DATA))
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "word"),
+    [
+        ("/404", "not_found", "404"),
+        ("/401", "forbidden", "gated"),
+        ("/403", "forbidden", "gated"),
+        ("/503", "unavailable", "later"),
+        ("/400", "http_error", "400"),
+        ("/wrong", "bad_range", "bytes 5-14"),
+        ("/short-whole", "short_read", "came"),
+        ("/escape", "http_error", "302"),
+    ],
+)
+def test_http_refusals(server: str, path: str, code: str, word: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        HttpSource(server + path)
+    assert caught.value.code == code
+    assert word in str(caught.value)
+    assert server in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(("path", "code"), [("/short", "short_read"), ("/changing", "changed")])
+def test_http_trouble_after_the_start(server: str, path: str, code: str) -> None:
+    source = HttpSource(server + path)
+    with pytest.raises(SourceError) as caught:
+        source.read(2000, 5000)
+    assert caught.value.code == code
+
+
+def test_http_empty_file(server: str) -> None:
+    source = HttpSource(server + "/empty")
+    assert source.size == 0
+    assert source.read(0, 0) == b""
+
+
+def test_http_unreachable_and_other_schemes() -> None:
+    with pytest.raises(SourceError) as caught:
+        HttpSource("http://127.0.0.1:9/x", timeout_s=5)
+    assert caught.value.code == "unreachable"
+    with pytest.raises(SourceError) as caught:
+        HttpSource("file:///etc/passwd")
+    assert caught.value.code == "unsupported_scheme"
