@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036 - an older Python must be told so
     sys.exit(f"Rushlight needs Python 3.11 or newer; this is {sys.version.split()[0]}")
 
 from space.tools import machine

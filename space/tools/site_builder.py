@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def build_wheel(out: Path) -> Path:
         sources += [path for path in folder.rglob("*") if "__pycache__" not in path.parts]
     if wheel.exists() and all(p.stat().st_mtime < wheel.stat().st_mtime for p in sources):
         return wheel
-    command = [machine.PYTHON, "-m", "hatchling", "build", "-t", "wheel", "-d", out]
+    python = machine.PYTHON if machine.PYTHON.exists() else Path(sys.executable)
+    command: list[str | Path] = [python, "-m", "hatchling", "build", "-t", "wheel", "-d", out]
     machine.run_quiet(command, what="building the wheel")
     return wheel
 

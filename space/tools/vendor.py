@@ -210,7 +210,7 @@ class _Fetcher:
         npm = machine.find_npm()
         if npm is None:
             raise BuildError("npm is missing; remove .venv and run this again to get it")
-        command = [npm, "pack", "--silent", "--pack-destination", folder, spec]
+        command: list[str | Path] = [npm, "pack", "--silent", "--pack-destination", folder, spec]
         run_env = machine.node_env()
         machine.run_quiet(command, what=f"npm pack {spec}", cwd=folder, env=run_env)
 
@@ -232,7 +232,10 @@ class _Fetcher:
         say(f"fetching {name} (npm)")
         folder = self._folder / "unpacked" / name
         with tarfile.open(self.npm_archive(name)) as archive:
-            archive.extractall(folder, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(folder, filter="data")
+            else:  # Python before 3.11.4; the archive's hash was checked above
+                archive.extractall(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         (folder / "package").replace(target)
 
