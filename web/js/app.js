@@ -1,0 +1,281 @@
+// @ts-check
+/**
+ * The page: wires the conversation, the message field, the dialogs and the engine together.
+ *
+ * One thing runs at a time (`work`): a load or a reply. What starts another first ends the one
+ * before. `document.body.dataset.state` says where the page is, for styles and for tests.
+ */
+
+import { AlertView } from "./alert.js";
+import { Chat, describeStats } from "./chat.js";
+import { Composer } from "./composer.js";
+import { announce, part } from "./dom.js";
+import { asFault, EngineClient, EngineFault } from "./engine_client.js";
+import { showModel, showName, showSpeed } from "./header.js";
+import { ModelPicker, noteInAddress, readSiteModel, siteSource, sourceName, urlSource } from "./models.js";
+import { ProgressView } from "./progress.js";
+import { Settings, wireDialogs, wireTheme } from "./settings.js";
+
+/** @typedef {import("../worker/protocol.js").ModelSource} ModelSource */
+/** @typedef {"booting" | "loading" | "ready" | "generating" | "error"} State */
+
+/** A stop is answered between two submits; past this the engine is taken to hang. */
+const STOP_LIMIT_MS = 20_000;
+
+const client = new EngineClient();
+const progress = new ProgressView();
+const chat = new Chat();
+const composer = new Composer({ onSend: send, onStop: stop, onEdit: (at) => chat.markReplaced(at) });
+const settings = new Settings({ onBackend: restart, getReport: () => client.report() });
+const picker = new ModelPicker({ onPick: (picked) => void load(picked), onError: (error) => alert.show(error) });
+const alert = new AlertView({ onPick: () => picker.open(), onClose: () => composer.focus() });
+
+/** @type {State} */
+let state = "booting";
+/** @type {ModelSource | null} */
+let source = null;
+/** @type {string | null} The address of the site's own model. */
+let defaultUrl = null;
+/** @type {Promise<void> | null} The load or reply that runs; never rejects. */
+let work = null;
+/** Counts loads: a load that is no longer the newest gives way without a word. */
+let newestLoad = 0;
+/** A message was sent before the model was ready. */
+let isQueued = false;
+
+/** @param {State} next */
+function setState(next) {
+  state = next;
+  document.body.dataset.state = next;
+  const canStop = next === "generating" || isQueued;
+  composer.setMode({ canSend: next === "ready", canStop });
+}
+
+/** Ends what runs and waits for its end. */
+async function quiet() {
+  if (!work) return;
+  if (client.isBooted) await client.stop().catch((error) => console.info("Nothing to stop.", error));
+  await work;
+}
+
+/**
+ * Loads a model, and the engine first if it does not run. The newest call wins.
+ * @param {ModelSource} wanted
+ */
+async function load(wanted) {
+  const turn = ++newestLoad;
+  source = wanted;
+  alert.hide();
+  showName(sourceName(wanted), "Loading…");
+  await quiet();
+  if (turn !== newestLoad) return;
+  work = loadNow(wanted, () => turn === newestLoad);
+  await work;
+  if (turn === newestLoad) work = null;
+  if (turn === newestLoad && state === "ready" && isQueued) startReply();
+}
+
+/**
+ * @param {ModelSource} wanted
+ * @param {() => boolean} isNewest
+ */
+async function loadNow(wanted, isNewest) {
+  const onProgress = (/** @type {import("../worker/protocol.js").Progress} */ step) => {
+    if (isNewest()) progress.show(step);
+  };
+  setState(client.isBooted ? "loading" : "booting");
+  progress.begin(client.isBooted ? "header" : "runtime", client.isBooted ? "Opening the model" : "Starting the engine");
+  chat.follow();
+  try {
+    if (!client.isBooted) await client.boot(settings.backend, onProgress);
+    if (!isNewest()) return;
+    setState("loading");
+    const info = await client.loadModel(wanted, onProgress);
+    if (!isNewest()) return;
+    noteInAddress(wanted, wanted.kind === "url" && wanted.url === defaultUrl);
+    showModel(info);
+    setState("ready");
+    announce(`${info.name} is ready.`);
+    composer.focusUnlessTouch();
+  } catch (thrown) {
+    if (isNewest()) failLoad(thrown, () => void load(wanted));
+  } finally {
+    if (isNewest()) progress.end();
+  }
+}
+
+/**
+ * No model is loaded now; a waiting message goes back to its field.
+ * @param {unknown} thrown
+ * @param {(() => void) | null} again
+ */
+function failLoad(thrown, again) {
+  takeBackQueued();
+  part("model-size").textContent = "Not loaded";
+  setState("error");
+  alert.show(thrown, again);
+  chat.follow();
+}
+
+/** Ends the worker and starts over with the backend now set; the conversation stays. */
+function restart() {
+  if (!source) return;
+  client.close();
+  void load(source);
+}
+
+/**
+ * @param {string} text
+ * @param {number | null} editIndex
+ * @returns {boolean} Whether the text was taken.
+ */
+function send(text, editIndex) {
+  if (state === "error") alert.recall();
+  if (isQueued || state === "generating" || state === "error") return false;
+  alert.hide();
+  if (editIndex !== null) chat.cut(editIndex);
+  chat.addUser(text);
+  if (state === "ready") {
+    startReply();
+  } else {
+    isQueued = true;
+    chat.beginReply("Waiting for the model");
+    setState(state);
+  }
+  return true;
+}
+
+function takeBackQueued() {
+  if (!isQueued) return;
+  isQueued = false;
+  const last = chat.length - 1;
+  if (!composer.text) composer.text = chat.userText(last);
+  chat.cut(last);
+}
+
+function startReply() {
+  isQueued = false;
+  const reply = chat.beginReply("Reading");
+  setState("generating");
+  const run = replyNow(reply).finally(() => {
+    if (work === run) work = null;
+  });
+  work = run;
+}
+
+/** @param {ReturnType<Chat["beginReply"]>} reply */
+async function replyNow(reply) {
+  const request = { messages: chat.messages, options: settings.options };
+  try {
+    const stats = await client.chat(request, (piece) => reply.append(piece));
+    reply.finish(stats.text, describeStats(stats));
+    showSpeed(stats);
+    setState("ready");
+    announce(`Reply: ${stats.text}`);
+  } catch (thrown) {
+    failReply(reply, asFault(thrown));
+  }
+  composer.focusUnlessTouch();
+}
+
+/**
+ * @param {ReturnType<Chat["beginReply"]>} reply
+ * @param {EngineFault} fault
+ */
+function failReply(reply, fault) {
+  if (reply.text) reply.finish(reply.text, "Ended by an error");
+  else chat.dropReply();
+  if (fault.code === "worker_closed") return; // on purpose; a load follows
+  // Without its worker or its device the engine needs a fresh start, model included.
+  const isGone = !client.isBooted || fault.code === "device_lost";
+  setState(isGone ? "error" : "ready");
+  alert.show(fault, isGone ? restart : again);
+}
+
+/** Writes the last reply anew. */
+function again() {
+  if (state !== "ready" || chat.isEmpty) return;
+  alert.hide();
+  startReply();
+}
+
+function stop() {
+  if (isQueued) {
+    takeBackQueued();
+    setState(state);
+    composer.focus();
+    return;
+  }
+  const stopped = work;
+  client.stop().catch((error) => console.info("The stop was not answered.", error));
+  setTimeout(() => {
+    if (work !== stopped || state !== "generating") return;
+    const message = "The engine did not stop.";
+    alert.show(new EngineFault({ code: "stop_failed", message, hint: "Try again starts it anew." }), restart);
+  }, STOP_LIMIT_MS);
+}
+
+async function newChat() {
+  takeBackQueued();
+  composer.cancelEdit();
+  alert.hide();
+  if (state === "generating") await quiet();
+  chat.cut(0);
+  showSpeed(null);
+  if (state !== "ready") return setState(state);
+  composer.focus();
+  await client.reset().catch((error) => alert.show(error));
+}
+
+/** @param {Event} event */
+function edit(event) {
+  const index = /** @type {CustomEvent<number>} */ (event).detail;
+  composer.edit(index, chat.userText(index));
+}
+
+function wire() {
+  wireDialogs();
+  wireTheme();
+  chat.addEventListener("edit", edit);
+  chat.addEventListener("again", again);
+  part("new-chat").addEventListener("click", () => void newChat());
+  for (const starter of document.querySelectorAll(".starter")) {
+    starter.addEventListener("click", () => {
+      if (!send(starter.textContent ?? "", null)) composer.text = starter.textContent ?? "";
+      composer.focusUnlessTouch();
+    });
+  }
+  // iOS does not shrink dvh for its keyboard; the visual viewport tells the height that is left.
+  const view = window.visualViewport;
+  view?.addEventListener("resize", () => {
+    if (view.scale === 1) document.body.style.setProperty("--app-height", `${view.height}px`);
+  });
+}
+
+/** The model asked for in the address, or else the site's own. */
+async function start() {
+  const asked = new URLSearchParams(location.search).get("model");
+  try {
+    // The address is what was asked for: a site without its own model still serves it.
+    const site = await readSiteModel().catch((error) => {
+      if (!asked) throw error;
+      console.warn("This site has no model of its own.", error);
+      return null;
+    });
+    if (site) {
+      picker.offerDefault(site);
+      defaultUrl = new URL(site.url, document.baseURI).href;
+    }
+    if (asked) return await load(urlSource(asked));
+    if (site) return await load(siteSource(site));
+    const message = "This site has no model of its own.";
+    throw new EngineFault({ code: "no_model", message, hint: "Choose one by its address or from this device." });
+  } catch (thrown) {
+    showName("No model", "");
+    failLoad(thrown, null);
+  }
+}
+
+wire();
+setState("booting");
+void start();

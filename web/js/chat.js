@@ -1,0 +1,232 @@
+// @ts-check
+/** The conversation: what was said, and how it is shown. */
+
+import { copyFrom, formatNumber, formatSeconds, part, stamp } from "./dom.js";
+import { ReplyRenderer } from "./render.js";
+
+/** @typedef {import("../worker/protocol.js").Message} Message */
+/** @typedef {import("../worker/protocol.js").ReplyStats} ReplyStats */
+
+const OUTCOMES = {
+  stop: "",
+  length: "Cut at the length limit",
+  cancelled: "Stopped",
+  context_full: "The context is full: start a new chat",
+};
+
+/** @param {ReplyStats} stats Tokens a second after the first token; 0 when there is none to count. */
+export function decodeSpeed({ nGenerated, decodeMs }) {
+  return nGenerated > 1 && decodeMs > 0 ? ((nGenerated - 1) * 1000) / decodeMs : 0;
+}
+
+/**
+ * @param {ReplyStats} stats
+ * @returns {string} One line for under the reply.
+ */
+export function describeStats(stats) {
+  const speed = decodeSpeed(stats);
+  return [
+    OUTCOMES[stats.finishReason],
+    `${stats.nGenerated} ${stats.nGenerated === 1 ? "token" : "tokens"}`,
+    speed ? `${formatNumber(speed)} tokens/s` : "",
+    stats.nGenerated ? `first after ${formatSeconds(stats.prefillMs)}` : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+/** A reply while it is being written; draws at most once per animation frame. */
+class Reply {
+  text = "";
+  #frame = 0;
+
+  /**
+   * @param {HTMLElement} element
+   * @param {() => void} onDraw Runs after each drawing, in the same frame.
+   */
+  constructor(element, onDraw) {
+    this.element = element;
+    this.body = /** @type {HTMLElement} */ (element.querySelector(".body"));
+    this.renderer = new ReplyRenderer(this.body);
+    this.onDraw = onDraw;
+  }
+
+  /** @param {string} label What is being waited for; shown in place of the text. */
+  wait(label) {
+    this.element.dataset.status = "waiting";
+    const line = document.createElement("p");
+    line.className = "pending";
+    line.textContent = label;
+    this.body.replaceChildren(line);
+  }
+
+  /** @param {string} piece */
+  append(piece) {
+    if (!this.text) this.body.replaceChildren();
+    this.text += piece;
+    this.element.dataset.status = "streaming";
+    this.body.classList.add("streaming");
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.renderer.update(this.text);
+      this.onDraw();
+    });
+  }
+
+  /**
+   * @param {string} text
+   * @param {string} outcome
+   */
+  finish(text, outcome) {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.text = text;
+    this.body.classList.remove("streaming");
+    this.element.dataset.status = "done";
+    this.renderer.finish(text);
+    if (!text.trim()) {
+      const line = document.createElement("p");
+      line.className = "muted";
+      line.textContent = "No text came back.";
+      this.body.append(line);
+    }
+    /** @type {HTMLElement} */ (this.element.querySelector(".outcome")).textContent = outcome;
+    this.onDraw();
+  }
+}
+
+/**
+ * Turns in order: a user's message, then its reply once there is one.
+ * @typedef {{user: string, element: HTMLElement, reply: Reply | null}} Turn
+ */
+
+export class Chat extends EventTarget {
+  /** @type {Turn[]} */
+  #turns = [];
+  #list = part("conversation");
+  #empty = part("empty");
+  #scroller = part("scroller");
+  #toLatest = part("to-latest");
+  #isFollowing = true;
+
+  constructor() {
+    super();
+    this.#list.addEventListener("click", (event) => this.#onClick(event));
+    this.#scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
+    this.#toLatest.addEventListener("click", () => this.follow(true));
+    new ResizeObserver(() => this.follow()).observe(this.#scroller);
+  }
+
+  get isEmpty() {
+    return this.#turns.length === 0;
+  }
+
+  /** What goes to the engine: turns that got no reply are left out, but for the last. */
+  get messages() {
+    /** @type {Message[]} */
+    const messages = [];
+    this.#turns.forEach(({ user, reply }, i) => {
+      const isLast = i === this.#turns.length - 1;
+      if (!isLast && !reply?.text) return;
+      messages.push({ role: "user", content: user });
+      if (!isLast && reply) messages.push({ role: "assistant", content: reply.text });
+    });
+    return messages;
+  }
+
+  /** @param {string} text */
+  addUser(text) {
+    const element = stamp("user-template");
+    /** @type {HTMLElement} */ (element.querySelector(".body")).textContent = text;
+    this.#list.append(element);
+    this.#turns.push({ user: text, element, reply: null });
+    this.#empty.hidden = true;
+    this.follow(true);
+  }
+
+  /**
+   * The reply to the last message, in place of the one it has, if any.
+   * @param {string} label Shown until the first text comes.
+   */
+  beginReply(label) {
+    const turn = this.#turns[this.#turns.length - 1];
+    turn.reply?.element.remove();
+    const reply = new Reply(stamp("assistant-template"), () => this.follow());
+    turn.reply = reply;
+    reply.wait(label);
+    this.#list.append(reply.element);
+    this.follow(true);
+    return reply;
+  }
+
+  /** Takes the last reply away and leaves its message, to be answered again. */
+  dropReply() {
+    const turn = this.#turns[this.#turns.length - 1];
+    turn?.reply?.element.remove();
+    if (turn) turn.reply = null;
+  }
+
+
+  /** @param {number} index Turns from here on go. */
+  cut(index) {
+    for (const turn of this.#turns.splice(index)) {
+      turn.element.remove();
+      turn.reply?.element.remove();
+    }
+    this.#empty.hidden = this.#turns.length > 0;
+  }
+
+  /**
+   * Dims what an edit will replace.
+   * @param {number | null} index
+   */
+  markReplaced(index) {
+    this.#turns.forEach(({ element, reply }, i) => {
+      const isReplaced = index !== null && i >= index;
+      element.classList.toggle("replaced", isReplaced);
+      reply?.element.classList.toggle("replaced", isReplaced);
+    });
+  }
+
+  /** @param {number} index */
+  userText(index) {
+    return this.#turns[index].user;
+  }
+
+  get length() {
+    return this.#turns.length;
+  }
+
+  /**
+   * Keeps the end in view, unless the person scrolled away from it.
+   * @param {boolean} [isForced]
+   */
+  follow(isForced = false) {
+    if (isForced) this.#isFollowing = true;
+    if (this.#isFollowing) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    this.#onScroll();
+  }
+
+  #onScroll() {
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    const distance = scrollHeight - scrollTop - clientHeight;
+    this.#isFollowing = distance < 48;
+    this.#toLatest.hidden = distance < 160 || this.isEmpty;
+  }
+
+  /** @param {MouseEvent} event */
+  #onClick(event) {
+    const button = /** @type {Element} */ (event.target).closest("button[data-action]");
+    if (!(button instanceof HTMLElement)) return;
+    const message = button.closest(".message");
+    const index = this.#turns.findIndex((t) => t.element === message || t.reply?.element === message);
+    if (index < 0) return;
+    const { user, reply, element } = this.#turns[index];
+    const action = button.dataset.action;
+    if (action === "copy") {
+      void copyFrom(button, message === element ? user : (reply?.text ?? ""));
+    } else {
+      this.dispatchEvent(new CustomEvent(action === "edit" ? "edit" : "again", { detail: index }));
+    }
+  }
+}

@@ -1,0 +1,182 @@
+// @ts-check
+/** Where a model comes from: the site's own, an address, or a file picked or dropped. */
+
+import { formatBytes, part } from "./dom.js";
+import { EngineFault } from "./engine_client.js";
+
+/** @typedef {import("../worker/protocol.js").ModelSource} ModelSource */
+
+/**
+ * @typedef {object} SiteModel
+ * @property {string} name
+ * @property {string} url
+ * @property {number} n_bytes
+ * @property {string} sha256
+ */
+
+/**
+ * An address as typed, made absolute and checked.
+ * @param {string} text
+ * @returns {ModelSource}
+ */
+export function urlSource(text) {
+  let url;
+  try {
+    url = new URL(text.trim(), document.baseURI);
+  } catch {
+    throw badAddress(text);
+  }
+  if (url.protocol !== "https:" && url.protocol !== "http:") throw badAddress(text);
+  // The page of a file on the Hub is what people copy; the file itself is one word away.
+  if (url.hostname === "huggingface.co") url.pathname = url.pathname.replace("/blob/", "/resolve/");
+  return { kind: "url", url: url.href };
+}
+
+/** @param {string} text */
+function badAddress(text) {
+  return new EngineFault({
+    code: "bad_request",
+    message: `“${text}” is not the address of a model.`,
+    hint: "Give a full https:// address that ends in .gguf.",
+  });
+}
+
+/** @param {ModelSource} source A short name to show while it loads. */
+export function sourceName(source) {
+  if (source.name) return source.name;
+  const path = source.kind === "url" ? new URL(source.url).pathname : "";
+  return decodeURIComponent(path.split("/").pop() ?? "").replace(/\.gguf$/i, "") || "model";
+}
+
+/** The site's own model, from site.json; null if the site carries none. */
+export async function readSiteModel() {
+  const response = await fetch("site.json");
+  if (!response.ok) {
+    throw new EngineFault({
+      code: "site_incomplete",
+      message: `site.json could not be read (HTTP ${response.status}).`,
+      hint: "Build the site again, or choose a model yourself.",
+    });
+  }
+  const { default_model: model } = /** @type {{default_model?: SiteModel}} */ (await response.json());
+  return model ?? null;
+}
+
+/**
+ * @param {SiteModel} model
+ * @returns {ModelSource}
+ */
+export function siteSource({ name, url, n_bytes, sha256 }) {
+  const absolute = new URL(url, document.baseURI).href;
+  return { kind: "url", url: absolute, name, nBytes: n_bytes, sha256 };
+}
+
+/**
+ * Keeps the address bar saying which model this is, so that a reload and a link bring it back.
+ * @param {ModelSource} source
+ * @param {boolean} isDefault
+ */
+export function noteInAddress(source, isDefault) {
+  const url = new URL(location.href);
+  if (source.kind === "url" && !isDefault) url.searchParams.set("model", source.url);
+  else url.searchParams.delete("model");
+  history.replaceState(null, "", url);
+}
+
+/** The dialog to choose one, and dropping a file anywhere on the page. */
+export class ModelPicker {
+  #dialog = /** @type {HTMLDialogElement} */ (part("model-dialog"));
+  #overlay = part("drop-overlay");
+  /** Entered minus left elements; the pointer is over the page while it is above zero. */
+  #depth = 0;
+
+  /**
+   * @param {object} actions
+   * @param {(source: ModelSource) => void} actions.onPick
+   * @param {(error: unknown) => void} actions.onError
+   */
+  constructor({ onPick, onError }) {
+    this.onPick = onPick;
+    this.onError = onError;
+    part("model-button").addEventListener("click", () => this.open());
+    this.#wireUrl();
+    const file = /** @type {HTMLInputElement} */ (part("model-file"));
+    file.addEventListener("change", () => {
+      this.#take(file.files);
+      file.value = ""; // so that the same file can be picked again
+    });
+    addEventListener("dragenter", (event) => this.#drag(event, 1));
+    addEventListener("dragleave", (event) => this.#drag(event, -1));
+    addEventListener("dragover", (event) => {
+      if (hasFiles(event)) event.preventDefault();
+    });
+    addEventListener("drop", (event) => this.#drop(event));
+  }
+
+  open() {
+    if (!this.#dialog.open) this.#dialog.showModal();
+  }
+
+  /** @param {SiteModel} model */
+  offerDefault(model) {
+    const button = part("model-default");
+    part("model-default-name").textContent = model.name;
+    part("model-default-size").textContent = `this site's model · ${formatBytes(model.n_bytes)}`;
+    button.hidden = false;
+    button.addEventListener("click", () => this.#pick(siteSource(model)));
+  }
+
+  /** @param {ModelSource} source */
+  #pick(source) {
+    this.#dialog.close();
+    this.onPick(source);
+  }
+
+  #wireUrl() {
+    part("model-url-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const field = /** @type {HTMLInputElement} */ (part("model-url"));
+      if (!field.value.trim()) {
+        field.focus();
+        return;
+      }
+      try {
+        this.#pick(urlSource(field.value));
+      } catch (error) {
+        this.#dialog.close();
+        this.onError(error);
+      }
+    });
+  }
+
+  /** @param {FileList | null | undefined} files */
+  #take(files) {
+    const file = files?.[0];
+    if (file) this.#pick({ kind: "file", file, name: file.name.replace(/\.gguf$/i, "") });
+  }
+
+  /**
+   * @param {DragEvent} event
+   * @param {1 | -1} change
+   */
+  #drag(event, change) {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    this.#depth = Math.max(0, this.#depth + change);
+    this.#overlay.hidden = this.#depth === 0;
+  }
+
+  /** @param {DragEvent} event */
+  #drop(event) {
+    this.#depth = 0;
+    this.#overlay.hidden = true;
+    if (!hasFiles(event)) return;
+    event.preventDefault(); // or the browser leaves the page to show the file
+    this.#take(event.dataTransfer?.files);
+  }
+}
+
+/** @param {DragEvent} event */
+function hasFiles(event) {
+  return event.dataTransfer?.types.includes("Files") ?? false;
+}

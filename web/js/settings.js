@@ -1,0 +1,140 @@
+// @ts-check
+/** The settings dialog, the theme, and what of it is remembered on this device. */
+
+import { part, recall, remember } from "./dom.js";
+
+/** @typedef {import("../worker/protocol.js").ChatOptions} ChatOptions */
+/** @typedef {import("../worker/protocol.js").BackendChoice} BackendChoice */
+
+const FIELDS = /** @type {const} */ ([
+  "temperature",
+  "topK",
+  "topP",
+  "minP",
+  "repetitionPenalty",
+  "seed",
+  "maxTokens",
+]);
+const BACKENDS = ["auto", "webgpu", "cpu"];
+
+/**
+ * @param {unknown} value
+ * @returns {value is BackendChoice}
+ */
+export function isBackend(value) {
+  return typeof value === "string" && BACKENDS.includes(value);
+}
+
+/** Closes dialogs by their own buttons and by a click beside them. */
+export function wireDialogs() {
+  for (const dialog of document.querySelectorAll("dialog")) {
+    dialog.addEventListener("click", (event) => {
+      const target = /** @type {Element} */ (event.target);
+      if (target === dialog || target.closest("[data-close]")) dialog.close();
+    });
+  }
+}
+
+export function wireTheme() {
+  const button = part("theme-toggle");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const root = document.documentElement;
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const show = () => button.setAttribute("aria-pressed", String(isDark()));
+  button.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    // Back at what the system says: follow it again.
+    const isSystem = (theme === "dark") === system.matches;
+    if (isSystem) delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    remember("theme", isSystem ? null : theme);
+    show();
+  });
+  system.addEventListener("change", show);
+  show();
+}
+
+export class Settings {
+  #dialog = /** @type {HTMLDialogElement} */ (part("settings-dialog"));
+  #form = /** @type {HTMLFormElement} */ (part("settings-form"));
+  #report = /** @type {HTMLDetailsElement} */ (part("report-details"));
+  /** @type {BackendChoice} */
+  backend = "auto";
+
+  /**
+   * @param {object} actions
+   * @param {(backend: BackendChoice) => void} actions.onBackend
+   * @param {() => Promise<unknown>} actions.getReport
+   */
+  constructor({ onBackend, getReport }) {
+    this.onBackend = onBackend;
+    this.getReport = getReport;
+    this.#restore();
+    part("settings-button").addEventListener("click", () => {
+      this.#report.open = false;
+      this.#dialog.showModal();
+    });
+    part("settings-reset").addEventListener("click", () => {
+      for (const name of FIELDS) this.#input(name).value = "";
+      this.#keep();
+    });
+    this.#form.addEventListener("change", () => this.#keep());
+    this.#report.addEventListener("toggle", () => void this.#showReport());
+  }
+
+  /** Only what the person set and the field accepts; the engine has the rest. */
+  get options() {
+    /** @type {ChatOptions} */
+    const options = {};
+    for (const name of FIELDS) {
+      const input = this.#input(name);
+      if (input.value !== "" && input.validity.valid) options[name] = input.valueAsNumber;
+    }
+    return options;
+  }
+
+  /** @param {(typeof FIELDS)[number]} name */
+  #input(name) {
+    return /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name));
+  }
+
+  #restore() {
+    /** @type {Record<string, unknown>} */
+    let kept = {};
+    try {
+      kept = JSON.parse(recall("settings") ?? "{}") ?? {};
+    } catch (error) {
+      console.warn("The remembered settings could not be read; using the defaults.", error);
+    }
+    for (const name of FIELDS) {
+      if (typeof kept[name] === "number") this.#input(name).value = String(kept[name]);
+    }
+    // The address wins over what is remembered, so that a link says what it does.
+    const asked = new URLSearchParams(location.search).get("backend");
+    this.backend = isBackend(asked) ? asked : isBackend(kept.backend) ? kept.backend : "auto";
+    /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend")).value = this.backend;
+  }
+
+  #keep() {
+    const radios = /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend"));
+    const backend = isBackend(radios.value) ? radios.value : "auto";
+    remember("settings", JSON.stringify({ ...this.options, backend }));
+    if (backend === this.backend) return;
+    this.backend = backend;
+    const url = new URL(location.href);
+    url.searchParams.delete("backend");
+    history.replaceState(null, "", url);
+    this.onBackend(backend);
+  }
+
+  async #showReport() {
+    if (!this.#report.open) return;
+    const text = part("report-text");
+    text.textContent = "Asking the engine…";
+    try {
+      text.textContent = JSON.stringify(await this.getReport(), null, 2);
+    } catch (error) {
+      text.textContent = `No report: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+}
