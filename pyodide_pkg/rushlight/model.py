@@ -12,14 +12,22 @@ from numpy.typing import NDArray
 
 from . import _sync
 from .backends.auto import create_executor
-from .backends.base import DeviceInfo, Executor, KvDtype, LoadOptions, Progress, ProgressFn
+from .backends.base import (
+    DeviceInfo,
+    Executor,
+    KvDtype,
+    LoadOptions,
+    Progress,
+    ProgressFn,
+    Variant,
+)
 from .errors import InvalidInputError
+from .generate import GenerateOptions, Generation
 from .gguf.config import ModelConfig, read_config
 from .gguf.reader import GgufFile
 from .gguf.source import AsyncSource, Source, SyncAsAsync
 from .gguf.splits import open_parts, open_parts_async
 from .graph.ir import Graph
-from .generate import GenerateOptions, Generation
 from .models import build_graph
 from .sampling import Sampler, SamplingParams
 from .session import Session, check_ids
@@ -40,6 +48,21 @@ async def _open(source: ModelSource) -> tuple[GgufFile, list[AsyncSource]]:
         return await open_parts_async(cast(AsyncSource, source))
     file, sources = open_parts(cast("str | Path | bytes | Source", source))
     return file, [SyncAsAsync(part) for part in sources]
+
+
+def _is_callers(source: ModelSource) -> bool:
+    """Whether the source was opened by the caller, who also closes it."""
+    return not isinstance(source, str | Path | bytes)
+
+
+def _context(asked: int | None, trained: int) -> int:
+    wanted = asked if asked is not None else min(trained, DEFAULT_N_CTX)
+    if not 1 <= wanted <= trained:
+        raise InvalidInputError(
+            f"A context of {wanted} tokens was asked for.",
+            hint=f"This model was trained for 1 to {trained}.",
+        )
+    return wanted
 
 
 class Model:
@@ -79,23 +102,23 @@ class Model:
         n_batch: int = 256,
         progress: ProgressFn = _ignore,
         pre: str | None = None,
-        variant: str = "auto",
+        variant: Variant = "auto",
     ) -> Model:
         """The awaitable form of ``load``; the only one that works on a page's GPU."""
         progress(Progress("header", "Reading the header"))
         file, sources = await _open(source)
-        config = read_config(file.metadata, file.tensors)
-        graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
-        tokenizer = load_tokenizer(file.metadata, pre)
-        wanted = n_ctx or min(config.n_ctx_train, DEFAULT_N_CTX)
-        if wanted < 1 or wanted > config.n_ctx_train:
-            raise InvalidInputError(
-                f"A context of {wanted} tokens was asked for.",
-                hint=f"This model was trained for 1 to {config.n_ctx_train}.",
-            )
-        executor = create_executor(device) if isinstance(device, str) else device
-        options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)  # type: ignore[arg-type]
-        await executor.load(graph, file, sources, options, progress)
+        try:
+            config = read_config(file.metadata, file.tensors)
+            graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
+            tokenizer = load_tokenizer(file.metadata, pre)
+            wanted = _context(n_ctx, config.n_ctx_train)
+            options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)
+            executor = create_executor(device) if isinstance(device, str) else device
+            await executor.load(graph, file, sources, options, progress)
+        finally:
+            if not _is_callers(source):
+                for part in sources:
+                    await part.close()
         progress(Progress("ready", "Ready", 1, 1))
         return Model(file, config, graph, tokenizer, executor, options)
 

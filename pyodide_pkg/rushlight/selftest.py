@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.base import Executor, LoadOptions, Progress
+from .backends.base import Executor, LoadOptions, Progress, Variant
 from .backends.numpy_executor import NumpyExecutor
 from .gguf.quants import QUANTS, QuantFormat
 from .gguf.reader import GgufFile, TensorInfo
@@ -114,9 +114,7 @@ def _token_count(op: OpDef, case: Case, value_ports: list[str]) -> int:
     return case.shapes["ids"][0] if "ids" in case.shapes else case.shapes[value_ports[0]][0]
 
 
-def _file(
-    tensors: dict[str, tuple[str, tuple[int, ...]]], rng: Any
-) -> tuple[GgufFile, bytes]:
+def _file(tensors: dict[str, tuple[str, tuple[int, ...]]], rng: Any) -> tuple[GgufFile, bytes]:
     infos: dict[str, TensorInfo] = {}
     data = bytearray()
     for name, (type_name, shape) in tensors.items():
@@ -159,11 +157,13 @@ def _second_output(g: GraphBuilder) -> str:
     return list(last.outputs.values())[1]
 
 
-async def run_case(model: CaseModel, executor: Executor, want: Any) -> NDArray[Any]:
+async def run_case(
+    model: CaseModel, executor: Executor, want: Any, variant: Variant = "auto"
+) -> NDArray[Any]:
     """The output of a case on one backend."""
     one = any(node.op in ONE_TOKEN_OPS for node in model.graph.nodes)
     n_ctx = max(model.position + model.n_tokens, 8)
-    options = LoadOptions(n_ctx, "f32", n_batch=1 if one else max(n_ctx, 2))
+    options = LoadOptions(n_ctx, "f32", 1 if one else max(n_ctx, 2), variant)
     source = SyncAsAsync(BytesSource(model.data, "case"))
     try:
         await executor.load(model.graph, model.file, [source], options, _quiet)
@@ -174,21 +174,21 @@ async def run_case(model: CaseModel, executor: Executor, want: Any) -> NDArray[A
                 before = range(start, min(start + step, model.position))
                 await executor.forward(state, list(before), start, [], "none")
         tokens = list(range(model.position, model.position + model.n_tokens))
-        result = await executor.forward(
-            state, tokens, model.position, list(model.out_rows), want
-        )
+        result = await executor.forward(state, tokens, model.position, list(model.out_rows), want)
         assert result is not None
         return result
     finally:
         executor.close()
 
 
-async def check_case(op: OpDef, case: Case, make_executor: Callable[[], Executor]) -> CaseResult:
+async def check_case(
+    op: OpDef, case: Case, make_executor: Callable[[], Executor], variant: Variant = "auto"
+) -> CaseResult:
     """Run one case on a backend and on the reference, and compare."""
     model = build_case(op, case)
     want = "argmax" if op.name == "argmax" else "logits"
     expected = np.asarray(await run_case(model, NumpyExecutor(), want), np.float64)
-    got = np.asarray(await run_case(model, make_executor(), want), np.float64)
+    got = np.asarray(await run_case(model, make_executor(), want, variant), np.float64)
     if got.shape != expected.shape:
         return CaseResult(op.name, case.name, np.inf, case.nmse, f"shape {got.shape}")
     if not np.isfinite(got).all():

@@ -15,6 +15,7 @@ from ..graph.ir import Graph
 
 Want = Literal["none", "argmax", "logits"]
 KvDtype = Literal["f16", "f32"]
+Variant = Literal["auto", "rows", "tiles"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class LoadOptions:
     kv_dtype: KvDtype = "f16"
     n_batch: int = 256
     """Most tokens in one prefill chunk."""
-    variant: Literal["auto", "rows", "tiles"] = "auto"
+    variant: Variant = "auto"
     """Kernel family: one thread per row without barriers (software adapters) or workgroup tiles."""
 
 

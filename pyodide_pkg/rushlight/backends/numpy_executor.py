@@ -138,9 +138,7 @@ async def read_tensor(
     return result.reshape(info.shape)
 
 
-def dequantize_rows(
-    fmt: QuantFormat, raw: bytes | memoryview, n_rows: int
-) -> NDArray[np.float32]:
+def dequantize_rows(fmt: QuantFormat, raw: bytes | memoryview, n_rows: int) -> NDArray[np.float32]:
     """Rows of a stored tensor as float32 [n_rows, n_cols]."""
     assert fmt.dequantize is not None
     return fmt.dequantize(np.frombuffer(raw, np.uint8).reshape(n_rows, -1))

@@ -85,7 +85,9 @@ class Graph:
                     "op": n.op,
                     "inputs": dict(n.inputs),
                     "outputs": dict(n.outputs),
-                    "attrs": {k: list(v) if isinstance(v, tuple) else v for k, v in n.attrs.items()},
+                    "attrs": {
+                        k: list(v) if isinstance(v, tuple) else v for k, v in n.attrs.items()
+                    },
                 }
                 for n in self.nodes
             ],

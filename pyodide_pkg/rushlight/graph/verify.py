@@ -100,7 +100,9 @@ def _check_input(
     if port in op.weights and value not in graph.weights:
         raise GraphError(f"G10: {_where(index, node)}: {port} names {value!r}, not a weight.")
     if value not in shapes:
-        raise GraphError(f"G07: {_where(index, node)}: {port} reads {value!r} before it is written.")
+        raise GraphError(
+            f"G07: {_where(index, node)}: {port} reads {value!r} before it is written."
+        )
     if port in op.state and value.split("@")[0] not in graph.state:
         raise GraphError(f"G10: {_where(index, node)}: {port} names {value!r}, not a state.")
 

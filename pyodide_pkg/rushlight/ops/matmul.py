@@ -97,7 +97,9 @@ def _cols(name: str) -> int:
     return 256 if name.endswith("_K") else 96
 
 
-def _matmul_case(name: str, tokens: int, n_rows: int, n_cols: int, **extra: tuple[int, ...]) -> Case:
+def _matmul_case(
+    name: str, tokens: int, n_rows: int, n_cols: int, **extra: tuple[int, ...]
+) -> Case:
     shapes = {"x": (tokens, n_cols), "weight": (n_rows, n_cols), **extra}
     return Case(f"{name}-{tokens}x{n_rows}x{n_cols}", shapes, types={"weight": name})
 

@@ -33,9 +33,7 @@ def norm_add(x: F32, a: F32, post_weight: F32, *, eps: float) -> F32:
     return x + rms_norm(a, post_weight, eps=eps)
 
 
-def sandwich_norm(
-    x: F32, a: F32, post_weight: F32, weight: F32, *, eps: float
-) -> tuple[F32, F32]:
+def sandwich_norm(x: F32, a: F32, post_weight: F32, weight: F32, *, eps: float) -> tuple[F32, F32]:
     """The joint between two sandwiched blocks: ``sum = x + rms_norm(a)``, ``y = rms_norm(sum)``."""
     total = norm_add(x, a, post_weight, eps=eps)
     return total, rms_norm(total, weight, eps=eps)
@@ -53,10 +51,14 @@ def _infer_rms_norm(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shap
 
 def _infer_joint(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     first, second = list(shapes)[:2]
-    require(shapes[first] == shapes[second], f"{first} and {second} differ in shape: {dict(shapes)}")
+    require(
+        shapes[first] == shapes[second], f"{first} and {second} differ in shape: {dict(shapes)}"
+    )
     for port, shape in shapes.items():
         if port.endswith("weight"):
-            require(shape == shapes[first][-1:], f"{port} has shape {shape}, not one row of {first}")
+            require(
+                shape == shapes[first][-1:], f"{port} has shape {shape}, not one row of {first}"
+            )
     return {"sum": shapes[first], "y": shapes[first]}
 
 
@@ -74,9 +76,7 @@ RMS_NORM = OpDef(
     rms_norm,
     attrs={**EPS, "n_group": AttrSpec(int, 1)},
     weights=("weight",),
-    cases=tuple(
-        Case(f"{t}x{n}", {"x": (t, n), "weight": (n,)}, {"eps": 1e-6}) for t, n in _SIZES
-    )
+    cases=tuple(Case(f"{t}x{n}", {"x": (t, n), "weight": (n,)}, {"eps": 1e-6}) for t, n in _SIZES)
     + tuple(
         Case(f"{t}x{g}x{n}", {"x": (t, g * n), "weight": (n,)}, {"eps": 1e-6, "n_group": g})
         for t, g, n in [(1, 4, 256), (5, 3, 64), (2, 6, 16)]

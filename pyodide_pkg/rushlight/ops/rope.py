@@ -43,9 +43,7 @@ def cos_sin(
     return np.cos(angles), np.sin(angles)
 
 
-def cos_sin_table(
-    n_ctx: int, attrs: Mapping[str, Any], freq_factors: F32 | None = None
-) -> F32:
+def cos_sin_table(n_ctx: int, attrs: Mapping[str, Any], freq_factors: F32 | None = None) -> F32:
     """The table that devices read instead of computing angles: float32 [n_ctx, n_rot / 2, 2].
 
     WGSL leaves ``sin``, ``cos`` and ``pow`` too imprecise for large angles.
@@ -117,7 +115,10 @@ def _case(layout: str, tokens: int, n_head: int, head_dim: int, n_rot: int, **mo
     }
     position = more.get("position", 0)
     return Case(
-        f"{layout}-{tokens}x{n_head}x{head_dim}-{n_rot}@{position}", shapes, attrs, position=position
+        f"{layout}-{tokens}x{n_head}x{head_dim}-{n_rot}@{position}",
+        shapes,
+        attrs,
+        position=position,
     )
 
 
