@@ -67,6 +67,11 @@ def test_a_special_id_out_of_range_is_ignored() -> None:
         ({"scores": ["a"] * 259}, "scores is not a list of numbers"),
         ({"token_type": np.zeros(3, np.int32)}, "token_type has 3 entries"),
         ({"bos_token_id": "first"}, "bos_token_id is 'first'"),
+        ({"bos_token_id": float("inf")}, "bos_token_id is inf"),
+        ({"bos_token_id": np.arange(2)}, "bos_token_id is array([0, 1])"),
+        ({"add_bos_token": "no"}, "add_bos_token is 'no', not true or false"),
+        ({"add_space_prefix": np.zeros(999)}, "add_space_prefix is array([0., 0."),
+        ({"model": np.zeros(2)}, "model is array([0., 0.]), not text"),
     ],
 )
 def test_broken_tables(change: dict[str, Any], message: str) -> None:

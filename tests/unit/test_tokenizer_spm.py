@@ -147,6 +147,18 @@ def test_long_repetitions(unit: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text), skip_special=True) == text
 
 
+def test_tokens_across_word_ends() -> None:
+    # These characters mean something in a pattern; all of them may stand before a space.
+    odd = "]^-[\\|&~.)"
+    scores = {c: -9.0 for c in odd + "ax" + SPACE} | {c + SPACE + "a": -1.0 for c in odd}
+    scores |= {c + SPACE: -2.0 for c in odd}
+    tokenizer = load_tokenizer(make_metadata(scores, add_space_prefix=False))
+    for text in ("x a", *(f"x{c} ax a" for c in odd), "] a" * 9_000):
+        expected = merge_by_the_rule(text[:60].replace(" ", SPACE), scores)
+        assert spell(tokenizer, tokenizer.encode(text[:60], add_special=False)) == expected
+        assert tokenizer.decode(tokenizer.encode(text, add_special=False)) == text
+
+
 def test_missing_scores() -> None:
     metadata = make_metadata({"a": 0.0})
     del metadata["tokenizer.ggml.scores"]

@@ -5,7 +5,7 @@ Order of reading: ``vocab`` (tables, special ids) → ``special`` (text cut at s
 ``detokenize`` (ids back to text, also piece by piece) → ``tokenizer`` (the public class).
 """
 
-from rushlight.tokenizer.detokenize import Detokenizer
-from rushlight.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from .detokenize import Detokenizer
+from .tokenizer import Tokenizer, load_tokenizer
 
 __all__ = ["Detokenizer", "Tokenizer", "load_tokenizer"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from rushlight.tokenizer.merge import merge_symbols
-from rushlight.tokenizer.pretokenize import PreTokenizer
-from rushlight.tokenizer.vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
+from .merge import merge_symbols
+from .pretokenize import PreTokenizer
+from .vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
 
 _CACHE_LIMIT = 20_000
 _CACHED_LENGTH = 64

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-from rushlight.errors import TokenizerError
+from ..errors import TokenizerError
 
 _LETTER, _NUMBER, _PUNCTUATION, _SPACE, _OTHER = "\xaa\xb2\xa1\xa0\xac"
 _CLASS_MEMBERS = {"L": _LETTER, "N": _NUMBER, "P": _PUNCTUATION, "S": _SPACE}

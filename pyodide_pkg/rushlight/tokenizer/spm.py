@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rushlight.tokenizer.merge import merge_symbols
-from rushlight.tokenizer.vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
+from .merge import merge_symbols
+from .vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
 
 SPACE = "\u2581"
 _CACHE_LIMIT = 20_000

@@ -7,18 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from rushlight.errors import InvalidInputError, TokenizerError
-from rushlight.tokenizer.bpe import BpeModel
-from rushlight.tokenizer.detokenize import Detokenizer
-from rushlight.tokenizer.pretokenize import PreTokenizer, find_pre_tokenizer
-from rushlight.tokenizer.special import SpecialTokens
-from rushlight.tokenizer.spm import SpmModel
-from rushlight.tokenizer.vocab import (
+from ..errors import InvalidInputError, TokenizerError
+from .bpe import BpeModel
+from .detokenize import Detokenizer
+from .pretokenize import find_pre_tokenizer
+from .special import SpecialTokens
+from .spm import SpmModel
+from .vocab import (
     KEY,
     TOKEN_CONTROL,
     TOKEN_UNKNOWN,
     TOKEN_USER_DEFINED,
     Vocab,
+    read_flag,
+    read_text,
     read_vocab,
 )
 
@@ -150,7 +152,7 @@ def load_tokenizer(metadata: Mapping[str, Any], pre: str | None = None) -> Token
     ``pre`` overrides the file's pre-tokenizer name. Raises TokenizerError, naming the key, when a
     table is missing or mis-sized or when the kind or pre-tokenizer is unknown.
     """
-    kind = metadata.get(KEY + "model")
+    kind = read_text(metadata, "model")
     if kind == "llama":
         return _load_spm(metadata)
     if kind == "gpt2":
@@ -170,16 +172,16 @@ def _load_spm(metadata: Mapping[str, Any]) -> Tokenizer:
     if metadata.get(KEY + "scores") is None:
         raise TokenizerError(f"{KEY}scores is missing; a llama vocabulary cannot work without it.")
     vocab = read_vocab(metadata, defaults={"bos": 1, "eos": 2, "unknown": 0})
-    add_bos = bool(metadata.get(KEY + "add_bos_token", True))
-    add_eos = bool(metadata.get(KEY + "add_eos_token", False))
+    add_bos = read_flag(metadata, "add_bos_token", default=True)
+    add_eos = read_flag(metadata, "add_eos_token", default=False)
     return _checked(
         Tokenizer("llama", vocab, SpmModel(vocab), pre=None, add_bos=add_bos, add_eos=add_eos)
     )
 
 
 def _load_bpe(metadata: Mapping[str, Any], pre: str | None) -> Tokenizer:
-    name = pre or metadata.get(KEY + "pre") or "default"
-    pre_tokenizer: PreTokenizer = find_pre_tokenizer(str(name))
+    name = pre or read_text(metadata, "pre") or "default"
+    pre_tokenizer = find_pre_tokenizer(name)
     merges = metadata.get(KEY + "merges")
     if merges is None:
         raise TokenizerError(
@@ -193,20 +195,11 @@ def _load_bpe(metadata: Mapping[str, Any], pre: str | None) -> Tokenizer:
     ):
         raise TokenizerError(f"{KEY}merges is not a list of texts.")
     vocab = read_vocab(metadata, defaults={})
-    add_bos = metadata.get(KEY + "add_bos_token")
-    if add_bos is None:
-        add_bos = pre_tokenizer.add_bos and "bos" in vocab.special
+    bos_by_name = pre_tokenizer.add_bos and "bos" in vocab.special
+    add_bos = read_flag(metadata, "add_bos_token", default=bos_by_name)
+    add_eos = read_flag(metadata, "add_eos_token", default=False)
     model = BpeModel(vocab, merges, pre_tokenizer)
-    return _checked(
-        Tokenizer(
-            "gpt2",
-            vocab,
-            model,
-            pre=str(name),
-            add_bos=bool(add_bos),
-            add_eos=bool(metadata.get(KEY + "add_eos_token", False)),
-        )
-    )
+    return _checked(Tokenizer("gpt2", vocab, model, pre=name, add_bos=add_bos, add_eos=add_eos))
 
 
 def _checked(tokenizer: Tokenizer) -> Tokenizer:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.errors import TokenizerError
+from ..errors import TokenizerError
 
 TOKEN_NORMAL = 1
 TOKEN_UNKNOWN = 2
@@ -108,8 +108,35 @@ def read_vocab(metadata: Mapping[str, Any], defaults: Mapping[str, int]) -> Voca
         tokens, ids = _repair_empty(tokens)
     special = _read_special(metadata, n_vocab, defaults)
     types, eos_ids = _find_ends(ids, special, types, tokens)
-    prefix = bool(metadata.get(KEY + "add_space_prefix", True))
+    prefix = read_flag(metadata, "add_space_prefix", default=True)
     return Vocab(tokens, types, scores, ids, special, eos_ids, prefix)
+
+
+def read_flag(metadata: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    """A yes-or-no entry; ``default`` when the file leaves it out.
+
+    Raises TokenizerError when it is something else.
+    """
+    value = metadata.get(KEY + name)
+    if value is None:
+        return default
+    if isinstance(value, (bool, np.bool_, int)):
+        return bool(value)
+    raise TokenizerError(f"{KEY}{name} is {_brief(value)}, not true or false.")
+
+
+def read_text(metadata: Mapping[str, Any], name: str) -> str | None:
+    """A text entry, or None when the file leaves it out; TokenizerError when it is no text."""
+    value = metadata.get(KEY + name)
+    if value is None or isinstance(value, str):
+        return value
+    raise TokenizerError(f"{KEY}{name} is {_brief(value)}, not text.")
+
+
+def _brief(value: object) -> str:
+    """A value as an error message can show it."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _read_tokens(metadata: Mapping[str, Any]) -> Sequence[str]:
@@ -165,8 +192,10 @@ def _read_special(
             continue
         try:
             token_id = int(value)
-        except (TypeError, ValueError):
-            raise TokenizerError(f"{KEY}{name}_token_id is {value!r}, not a number.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise TokenizerError(
+                f"{KEY}{name}_token_id is {_brief(value)}, not a number."
+            ) from None
         # Out-of-range ids occur in published files; the kind's default then stands.
         if 0 <= token_id < n_vocab:
             special[name] = token_id
