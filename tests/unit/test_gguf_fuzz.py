@@ -62,7 +62,7 @@ def test_arbitrary_bytes_after_the_magic(rest: bytes) -> None:
 
 def test_a_lying_length_allocates_nothing() -> None:
     tracemalloc.start()
-    for at in range(8, DATA_OFFSET - 8):
+    for at in range(8, DATA_OFFSET - 8, 3):
         attempt(VALID[:at] + struct.pack("<Q", 1 << 34) + VALID[at + 8 :])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

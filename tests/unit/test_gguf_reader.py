@@ -305,3 +305,24 @@ def test_agrees_with_the_gguf_package(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     write_with_gguf(path)
     assert_as_gguf_reads_it(path, 100)
+
+
+@pytest.mark.gemma
+def test_a_real_header(gemma_path: Path) -> None:
+    # Figures as the gguf package reads them; it takes ten seconds over this header.
+    source = FileSource(gemma_path)
+    file = read_header(source)
+    assert (len(file.tensors), file.data_offset, len(file.metadata)) == (236, 6525120, 33)
+    embedding = file.tensors["token_embd.weight"]
+    assert (embedding.shape, embedding.type.name) == ((262144, 640), "Q8_0")
+    assert embedding.offset == 6527680
+    tokens = file.metadata["tokenizer.ggml.tokens"]
+    assert len(tokens) == len(file.metadata["tokenizer.ggml.scores"]) == 262144
+    assert tokens[:4] == ["<pad>", "<eos>", "<bos>", "<unk>"]
+    source.close()
+
+
+def test_a_header_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cursor, "FIRST_CHUNK", 16)
+    monkeypatch.setattr(cursor, "MAX_HEADER_BYTES", 500)
+    refuse(tiny_gguf(**{"long": "x" * 5000}), "longer than 500")

@@ -16,12 +16,12 @@ from rushlight.gguf.splits import open_parts, open_parts_async, part_name
 from tests.unit.gguf_bytes import Typed, write_gguf
 
 
-def part(number: int, count: int = 3, total: int = 3, name: str = "", **more: Any) -> bytes:
+def part(number: int, count: int = 3, total: int = 3, name: str = "", more: Any = None) -> bytes:
     metadata = {
         "split.no": Typed(2, number),
         "split.count": Typed(2, count),
         "split.tensors.count": Typed(5, total),
-        **more,
+        **(more or {}),
     }
     values = np.full(4 + number, number, "<f4")
     return write_gguf(None, metadata, {name or f"t{number}": (values, values.shape, "F32")})
@@ -34,7 +34,7 @@ def write_parts(folder: Path, *parts: bytes) -> Path:
 
 
 def test_parts_are_merged(tmp_path: Path) -> None:
-    first = write_parts(tmp_path, part(0, **{"general.name": "m"}), part(1), part(2))
+    first = write_parts(tmp_path, part(0, more={"general.name": "m"}), part(1), part(2))
     file, sources = open_parts(first)
     assert [info.part for info in file.tensors.values()] == [0, 1, 2]
     assert len(file.parts) == len(sources) == 3
@@ -88,8 +88,8 @@ def test_opening_a_later_part_names_the_first(tmp_path: Path) -> None:
         ([part(0), part(1, count=4), part(2)], "split.count 4"),
         ([part(0), part(1), part(2, name="t0")], "t0"),
         ([part(0, total=9), part(1), part(2)], "split.tensors.count is 9"),
-        ([part(0, **{"split.no": "x"}), part(1), part(2)], "split.no"),
-        ([part(0, **{"split.count": np.array([3])}), part(1), part(2)], "split.count"),
+        ([part(0, more={"split.no": "x"}), part(1), part(2)], "split.no"),
+        ([part(0, more={"split.count": np.array([3])}), part(1), part(2)], "split.count"),
         ([part(0, count=60000), part(1), part(2)], "split.count"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import gguf
 import numpy as np
@@ -99,6 +100,17 @@ def test_no_rows(name: str) -> None:
     fmt = QUANTS[name]
     empty = np.zeros((0, fmt.type_size), np.uint8)
     assert quants.dequantize(empty, fmt).shape == (0, fmt.block_size)
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_temporaries_stay_small(name: str) -> None:
+    fmt = QUANTS[name]
+    data = np.zeros((1 << 20) // fmt.block_size * fmt.type_size, np.uint8)
+    tracemalloc.start()
+    values = quants.dequantize(data, fmt)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < values.nbytes + (4 << 20)
 
 
 def test_named_only_type_is_refused_by_name() -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,27 +32,32 @@ class Handler(BaseHTTPRequestHandler):
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", asked)
         assert match
         start, end = int(match[1]), min(int(match[2]) + 1, len(DATA))
+        where = {"Content-Range": f"bytes {start}-{end - 1}/{len(DATA)}"}
         if path == "/redirect":
-            self.reply(302, b"", Location="/ok")
+            self.reply(302, b"", headers={"Location": "/ok"})
         elif path == "/escape":
-            self.reply(302, b"", Location="file:///etc/passwd")
+            self.reply(302, b"", headers={"Location": "file:///etc/passwd"})
         elif path[1:].isdigit():
             self.reply(int(path[1:]), b"no")
+        elif path == "/flaky" and start and self.server.n_failures < 2:  # type: ignore[attr-defined]
+            self.server.n_failures += 1  # type: ignore[attr-defined]
+            self.reply(503, b"")
         elif path == "/empty":
-            self.reply(416, b"", **{"Content-Range": "bytes */0"})
+            self.reply(416, b"", headers={"Content-Range": "bytes */0"})
         elif path in ("/whole", "/short-whole"):
             self.reply(200, DATA, short=path == "/short-whole")
         elif path == "/wrong":
-            self.reply(206, DATA[:10], **{"Content-Range": "bytes 5-14/10240"})
+            self.reply(206, DATA[:10], headers={"Content-Range": "bytes 5-14/10240"})
         elif path == "/changing" and start:
-            self.reply(206, DATA[start:end], **{"Content-Range": f"bytes {start}-{end - 1}/9"})
+            self.reply(
+                206, DATA[start:end], headers={"Content-Range": f"bytes {start}-{end - 1}/9"}
+            )
         else:
-            where = {"Content-Range": f"bytes {start}-{end - 1}/{len(DATA)}"}
-            self.reply(206, DATA[start:end], short=path == "/short" and start > 0, **where)
+            self.reply(206, DATA[start:end], short=path == "/short" and start > 0, headers=where)
 
-    def reply(self, status: int, body: bytes, short: bool = False, **headers: str) -> None:
+    def reply(self, status: int, body: bytes, short: bool = False, headers: Any = None) -> None:
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
@@ -66,6 +72,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    web.n_failures = 0  # type: ignore[attr-defined]
     thread = threading.Thread(target=web.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{web.server_address[1]}"
@@ -77,6 +84,7 @@ def server() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def small_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_source, "FIRST_READ", 1000)
+    monkeypatch.setattr(http_source, "RETRY_DELAYS_S", (0.0, 0.0))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
@@ -116,7 +124,7 @@ def test_empty_file(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"")
     source = FileSource(path)
-    assert source.read(0, 0) == source.view(0, 0) == b""
+    assert source.read(0, 0) == bytes(source.view(0, 0)) == b""
     source.close()
 
 
@@ -199,6 +207,11 @@ def test_http_trouble_after_the_start(server: str, path: str, code: str) -> None
     with pytest.raises(SourceError) as caught:
         source.read(2000, 5000)
     assert caught.value.code == code
+
+
+def test_http_tries_again_in_the_middle_of_a_load(server: str) -> None:
+    source = HttpSource(server + "/flaky")
+    assert source.read(2000, 5000) == DATA[2000:7000]
 
 
 def test_http_empty_file(server: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rushlight.gguf.config import ModelConfig, RopeScaling, read_architecture, read_config
-from rushlight.gguf.quants import QUANT_BY_ID, QUANTS, Plane, QuantFormat
-from rushlight.gguf.reader import (
+from .config import ModelConfig, RopeScaling, read_architecture, read_config
+from .quants import QUANT_BY_ID, QUANTS, Plane, QuantFormat
+from .reader import (
     GgufFile,
     GgufPart,
     TensorInfo,
@@ -12,7 +12,7 @@ from rushlight.gguf.reader import (
     read_header_async,
     read_tensor,
 )
-from rushlight.gguf.source import (
+from .source import (
     AsyncSource,
     BytesSource,
     FileSource,
@@ -20,7 +20,7 @@ from rushlight.gguf.source import (
     SyncAsAsync,
     open_source,
 )
-from rushlight.gguf.splits import open_parts, open_parts_async
+from .splits import open_parts, open_parts_async
 
 __all__ = [
     "QUANTS",

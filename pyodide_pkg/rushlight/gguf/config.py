@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from rushlight.errors import ModelFormatError
-from rushlight.gguf.reader import TensorInfo
+
+from ..errors import ModelFormatError
+from .reader import TensorInfo
 
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20

@@ -7,7 +7,8 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-from rushlight.errors import ModelFormatError
+
+from ..errors import ModelFormatError
 
 #: Limits on an untrusted header; the largest known headers are below 30 MB.
 MAX_HEADER_BYTES = 1 << 28

@@ -10,14 +10,15 @@ import http.client
 import re
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.errors import SourceError
-from rushlight.gguf.source import FileSource, check_range
+from ..errors import SourceError
+from .source import FileSource, check_range
 
 #: Told (bytes so far, total or None) while a whole file is downloaded.
 Progress = Callable[[int, int | None], None]
@@ -25,6 +26,9 @@ Progress = Callable[[int, int | None], None]
 #: The first request takes the header's first chunk along with the file's size.
 FIRST_READ = 1 << 20
 DOWNLOAD_CHUNK = 1 << 20
+#: Waits before trying again, once the file has been reached at all.
+RETRY_DELAYS_S = (0.5, 2.0)
+_PASSING = ("unreachable", "unavailable", "short_read")
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)$")
 
 _HINTS = {
@@ -100,6 +104,17 @@ class HttpSource:
             self._copy.close()
 
     def _get(self, offset: int, n: int) -> bytes:
+        """``_get_once``, again after a passing failure in the middle of a load."""
+        for delay_s in RETRY_DELAYS_S if self.size >= 0 else ():
+            try:
+                return self._get_once(offset, n)
+            except SourceError as error:
+                if error.code not in _PASSING:
+                    raise
+                time.sleep(delay_s)
+        return self._get_once(offset, n)
+
+    def _get_once(self, offset: int, n: int) -> bytes:
         """One Range request; a reply with the whole file is saved as the copy instead."""
         headers = {"Range": f"bytes={offset}-{offset + n - 1}"}
         request = urllib.request.Request(self.url, headers=headers)

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rushlight.errors import UnsupportedTypeError
+
+from ..errors import UnsupportedTypeError
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]

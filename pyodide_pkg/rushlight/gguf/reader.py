@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rushlight.errors import ModelFormatError, UnsupportedTypeError
-from rushlight.gguf.cursor import (
+
+from ..errors import ModelFormatError, UnsupportedTypeError
+from .cursor import (
     ARRAY,
     BOOL,
     DAMAGED,
@@ -44,9 +45,9 @@ from rushlight.gguf.cursor import (
     Cursor,
     Reads,
 )
-from rushlight.gguf.quants import QUANT_BY_ID, QuantFormat
-from rushlight.gguf.sniff import check_magic
-from rushlight.gguf.source import AsyncSource, Source, view_or_read
+from .quants import QUANT_BY_ID, QuantFormat
+from .sniff import check_magic
+from .source import AsyncSource, Source, view_or_read
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from rushlight.errors import ModelFormatError
+from ..errors import ModelFormatError
 
 _CONVERT = "Use the model's GGUF file, or convert this one with llama.cpp's convert_hf_to_gguf.py."
 _BIG_ENDIAN = "Convert it with gguf-convert-endian, or download the usual little-endian file."

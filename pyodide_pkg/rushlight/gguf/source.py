@@ -7,13 +7,15 @@ a sync source.
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
-from rushlight.errors import SourceError
+from ..errors import SourceError
+
+if TYPE_CHECKING:
+    import mmap
 
 
 @runtime_checkable
@@ -136,6 +138,8 @@ class FileSource:
         check_range(self.name, self.size, offset, n)
         if n == 0:
             return memoryview(b"")
+        import mmap  # not every WebAssembly build of Python has it
+
         with self._lock:
             if self._map is None:
                 try:
@@ -176,7 +180,7 @@ def open_source(origin: str | os.PathLike[str] | bytes | bytearray | memoryview 
         return BytesSource(origin)
     if isinstance(origin, str):
         if origin.lower().startswith(("http://", "https://")):
-            from rushlight.gguf.http_source import HttpSource
+            from .http_source import HttpSource
 
             return HttpSource(origin)
         if "://" in origin:

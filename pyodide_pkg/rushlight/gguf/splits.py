@@ -12,10 +12,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from rushlight.errors import ModelFormatError, SourceError
-from rushlight.gguf.cursor import MAX_TENSORS
-from rushlight.gguf.reader import GgufFile, TensorInfo, read_header, read_header_async
-from rushlight.gguf.source import AsyncSource, Source, open_source
+from ..errors import ModelFormatError, SourceError
+from .cursor import MAX_TENSORS
+from .reader import GgufFile, TensorInfo, read_header, read_header_async
+from .source import AsyncSource, Source, open_source
 
 MAX_PARTS = 4096
 _PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf(?:[?#]|$))", re.IGNORECASE)
