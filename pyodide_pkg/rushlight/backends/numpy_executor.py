@@ -62,7 +62,7 @@ class NumpyExecutor:
         """One cache per declared kv state."""
         options = self._options
         return {
-            name: KvCache(options.n_ctx, *decl.shape, dtype=options.kv_dtype)
+            name: KvCache(options.n_ctx, decl.shape[0], decl.shape[1], options.kv_dtype)
             for name, decl in self._graph.state.items()
         }
 

@@ -19,9 +19,10 @@ def activate(x: F32, activation: str) -> F32:
     """SiLU, or the tanh form of GELU (Hendrycks & Gimpel 2016)."""
     if activation == "silu":
         with np.errstate(over="ignore"):
-            return x / (np.float32(1) + np.exp(-x))
+            return np.asarray(x / (np.float32(1) + np.exp(-x)), np.float32)
     cubic = x + np.float32(0.044715) * x * x * x
-    return np.float32(0.5) * x * (np.float32(1) + np.tanh(np.float32(np.sqrt(2 / np.pi)) * cubic))
+    inner = np.tanh(np.float32(np.sqrt(2 / np.pi)) * cubic)
+    return np.asarray(np.float32(0.5) * x * (np.float32(1) + inner), np.float32)
 
 
 def glu(gate: F32, up: F32, *, activation: str) -> F32:
@@ -41,17 +42,20 @@ def scale(x: F32, *, factor: float) -> F32:
 
 def softcap(x: F32, *, cap: float) -> F32:
     """Values squeezed into (-cap, cap): ``cap * tanh(x / cap)`` (Gemma 2)."""
-    return np.float32(cap) * np.tanh(x / np.float32(cap))
+    capped: F32 = np.float32(cap) * np.tanh(x / np.float32(cap))
+    return capped
 
 
 def select_rows(x: F32, rows: I32) -> F32:
     """The rows of ``x`` that the caller wants an output for."""
-    return x[rows]
+    picked: F32 = x[rows]
+    return picked
 
 
 def argmax(x: F32) -> I32:
     """Index of the largest value of each row; the lowest index wins a tie."""
-    return np.argmax(x, axis=-1).astype(np.int32)
+    best: I32 = np.argmax(x, axis=-1).astype(np.int32)
+    return best
 
 
 def _infer_two(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:

@@ -65,7 +65,7 @@ def _rows_of(shapes: Shapes, weight: str, bias: str | None = None) -> int:
         shapes["x"][-1] == n_cols,
         f"x has {shapes['x'][-1]} columns, but {weight} has shape {shapes[weight]}",
     )
-    if bias in shapes:
+    if bias is not None and bias in shapes:
         require(shapes[bias] == (n_rows,), f"{bias} has shape {shapes[bias]}, not ({n_rows},)")
     assert isinstance(n_rows, int)
     return n_rows
@@ -161,6 +161,11 @@ MATMUL_ADD = OpDef(
         _matmul_case("F32", 1, 67, 96, residual=(1, 67), bias=(67,)),
     ),
 )
+_QKV_BIASES: tuple[dict[str, tuple[int, ...]], ...] = (
+    {},
+    {"bias_q": (96,), "bias_k": (32,), "bias_v": (32,)},
+)
+
 QKV_MATMUL = OpDef(
     "qkv_matmul",
     ("x", "weight_q", "weight_k", "weight_v"),
@@ -172,12 +177,17 @@ QKV_MATMUL = OpDef(
     cases=tuple(
         Case(
             f"{q}-{k}-{v}{'-bias' if biases else ''}",
-            {"x": (1, 256), "weight_q": (96, 256), "weight_k": (32, 256), "weight_v": (32, 256)}
-            | biases,
+            {
+                "x": (1, 256),
+                "weight_q": (96, 256),
+                "weight_k": (32, 256),
+                "weight_v": (32, 256),
+                **biases,
+            },
             types={"weight_q": q, "weight_k": k, "weight_v": v},
         )
         for q, k, v in [("Q5_0", "Q5_0", "Q8_0"), ("F32", "F32", "F32"), ("Q4_K", "Q4_K", "Q6_K")]
-        for biases in ({}, {"bias_q": (96,), "bias_k": (32,), "bias_v": (32,)})
+        for biases in _QKV_BIASES
     ),
 )
 GLU_MATMUL = OpDef(

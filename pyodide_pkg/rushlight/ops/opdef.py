@@ -61,7 +61,8 @@ class OpDef:
 
     def full_attrs(self, given: Mapping[str, Attr]) -> dict[str, Attr]:
         """``given`` completed with defaults; the node is assumed to be verified."""
-        return {k: given.get(k, spec.default) for k, spec in self.attrs.items()}  # type: ignore[misc]
+        filled = {k: given.get(k, spec.default) for k, spec in self.attrs.items()}
+        return {k: value for k, value in filled.items() if value is not None}
 
 
 def same_as(port: str, out: str = "y") -> Infer:

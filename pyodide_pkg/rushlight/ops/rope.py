@@ -102,7 +102,7 @@ def _infer(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
 
 
 def _case(layout: str, tokens: int, n_head: int, head_dim: int, n_rot: int, **more: Any) -> Case:
-    shapes = {"x": (tokens, n_head * head_dim)}
+    shapes: dict[str, tuple[int, ...]] = {"x": (tokens, n_head * head_dim)}
     if more.get("factors"):
         shapes["freq_factors"] = (n_rot // 2,)
     attrs: dict[str, Attr] = {
