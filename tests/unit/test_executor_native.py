@@ -20,14 +20,14 @@ from tests.unit.tiny_program import (
 )
 
 pytest.importorskip("wgpu")
-from rushlight.backends.webgpu_native import WebGpuNativeExecutor
+from rushlight.backends.webgpu_native import NativeExecutor
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["adapter", "floor"])
 def executor(request):
-    executor = WebGpuNativeExecutor(floor=request.param, compile_program=lambda *_: tiny_program())
+    executor = NativeExecutor(floor=request.param, compile_program=lambda *_: tiny_program())
     load(executor)
     yield executor
     executor.close()
@@ -91,7 +91,7 @@ def test_cancel_ends_a_chunk_between_submits(executor, monkeypatch):
         chunk = asyncio.create_task(executor.forward(state, list(range(20)), 0, [1], "logits"))
         await asyncio.sleep(0)
         executor.cancel()
-        with pytest.raises(webgpu_common.RunCancelled):
+        with pytest.raises(webgpu_common.RunCancelledError):
             await chunk
 
     asyncio.run(main())
@@ -104,7 +104,7 @@ def test_a_chunk_too_large_is_refused(executor):
 
 def test_a_rejected_kernel_names_our_file_and_line(monkeypatch):
     monkeypatch.setitem(SOURCES, "sum", SOURCES["sum"].replace("var total = 0u", "var total = q"))
-    executor = WebGpuNativeExecutor(compile_program=lambda *_: tiny_program())
+    executor = NativeExecutor(compile_program=lambda *_: tiny_program())
     with pytest.raises(ShaderCompileError, match=r"sum\.wgsl:7"):
         load(executor)
     executor.close()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DeviceError, InvalidInputError
+from ..errors import ContextFullError, DeviceError, InvalidInputError
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
@@ -224,6 +224,7 @@ def program_json(program: Program) -> str:
             "plans": [
                 {
                     "name": p.name,
+                    "n_tokens_max": p.n_tokens_max,
                     "slots": [[s.name, s.n_bytes, s.kind] for s in p.slots],
                     "params": encode(p.params),
                     "dispatches": [
@@ -276,6 +277,7 @@ class WebGpuExecutor:
         compile_program = self._compile or _compile_model
         program = compile_program(graph, file, self.device, options)
         self.program = program
+        self._n_ctx = options.n_ctx
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
         self.info = self.device.info
         await self.device.create(program, progress)
@@ -296,10 +298,15 @@ class WebGpuExecutor:
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk; see ``Executor.forward``."""
         assert self.program is not None, "forward before load"
+        if position + len(tokens) > self._n_ctx:
+            raise ContextFullError(
+                f"{position + len(tokens)} tokens do not fit the context of {self._n_ctx}.",
+                hint="Load the model with a larger context.",
+            )
         started = perf_counter()
         async with self._turn:
             result = await self._run(self.program, state, tokens, position, out_rows, want)
-        self.stats.host_ms = (perf_counter() - started) * 1e3
+        self.stats.host_ms += (perf_counter() - started) * 1e3
         return result
 
     async def _run(
@@ -355,15 +362,6 @@ def binding_bytes(plan: Plan, binding: Binding) -> int:
     if binding.n_bytes:
         return binding.n_bytes
     return next(s.n_bytes for s in plan.slots if s.name == binding.slot) - binding.offset
-
-
-async def give_way() -> None:
-    """Let other tasks of a running event loop go on; does nothing without a loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    await asyncio.sleep(0)
 
 
 def _compile_model(graph: Graph, file: GgufFile, device: Device, options: LoadOptions) -> Program:

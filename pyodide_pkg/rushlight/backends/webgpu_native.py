@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +35,6 @@ from .webgpu_common import (
     WebGpuExecutor,
     binding_bytes,
     gather_plane,
-    give_way,
     padded,
     upload_pieces,
 )
@@ -58,8 +58,8 @@ class _ReadyPlan:
 class NativeDevice:
     """A wgpu-py device that replays plans. ``floor`` asks for no more than every device grants."""
 
-    def __init__(self, *, floor: bool = False) -> None:
-        wgpu, adapter = _request_adapter()
+    def __init__(self, *, allow_software: bool = True, floor: bool = False) -> None:
+        wgpu, adapter = _request_adapter(allow_software)
         self._wgpu = wgpu
         limits = {k: adapter.limits[k] for k in FLOOR_LIMITS if k in adapter.limits}
         if floor:
@@ -101,7 +101,7 @@ class NativeDevice:
         for i, kernel in enumerate(program.kernels):
             progress(Progress("compile", "Compiling the kernels", i, len(program.kernels)))
             pipelines.append(self._pipeline(kernel))
-            await give_way()
+            await asyncio.sleep(0)
         index = program.kernel_index()
         for plan in program.plans:
             params = None
@@ -176,7 +176,7 @@ class NativeDevice:
                 self._device.queue.submit([])  # hands the staging memory back
                 done += n_blocks * size
                 progress(Progress("weights", "Reading the weights", done, total))
-                await give_way()
+                await asyncio.sleep(0)
 
     # ----- Running
 
@@ -214,7 +214,7 @@ class NativeDevice:
                 )
                 at = stop
                 if at < step.stop:
-                    await give_way()
+                    await asyncio.sleep(0)
                     self._stop_if_cancelled()
         return result
 
@@ -309,14 +309,24 @@ class NativeDevice:
         self._buffers, self._plans, self._readback, self._fence = {}, [], None, None
 
 
-class WebGpuNativeExecutor(WebGpuExecutor):
-    """The WebGPU executor on this machine's adapter."""
+class NativeExecutor(WebGpuExecutor):
+    """The WebGPU executor on this machine's adapter.
 
-    def __init__(self, *, floor: bool = False, compile_program: Compile | None = None) -> None:
-        super().__init__(NativeDevice(floor=floor), compile_program)
+    ``allow_software=False`` refuses an adapter that computes on the CPU: numpy is faster.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_software: bool = True,
+        floor: bool = False,
+        compile_program: Compile | None = None,
+    ) -> None:
+        device = NativeDevice(allow_software=allow_software, floor=floor)
+        super().__init__(device, compile_program)
 
 
-def _request_adapter() -> tuple[Any, Any]:
+def _request_adapter(allow_software: bool) -> tuple[Any, Any]:
     hint = "Install the native extra (pip install 'rushlight[native]') or use device='cpu'."
     try:
         import wgpu
@@ -330,6 +340,11 @@ def _request_adapter() -> tuple[Any, Any]:
             hint="Install a Vulkan driver (mesa-vulkan-drivers has a software one) "
             "or use device='cpu'.",
         ) from error
+    if adapter.info["adapter_type"] == "CPU" and not allow_software:
+        raise NoAdapterError(
+            f"The only GPU adapter, {adapter.info['device']}, is software.",
+            hint="Ask for device='gpu' to use it all the same.",
+        )
     return wgpu, adapter
 
 

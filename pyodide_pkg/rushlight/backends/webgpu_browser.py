@@ -1,0 +1,190 @@
+"""WebGPU in a page: hands each program to ``worker/gpu.js`` once, then makes one call a step.
+
+Only integers and one typed array cross per step; weights go from their source to the GPU
+without entering Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyodide.ffi import JsException, create_proxy, to_js
+
+from ..errors import DeviceError, EngineError, NoAdapterError, ShaderCompileError, SourceError
+from ..gguf.source import AsyncSource
+from ..plan.plan import WeightUpload
+from .base import DeviceInfo, Progress, ProgressFn, RunStats
+from .webgpu_common import (
+    Compile,
+    Program,
+    RunCancelledError,
+    Step,
+    WebGpuExecutor,
+    program_json,
+    uploads_json,
+)
+
+WANT_INDEX = {None: 0, "logits": 1, "argmax": 2}
+SOURCE_CODES = ("not_found", "forbidden", "network", "source", "out_of_range")
+
+_page_gpu: Any = None
+
+
+def use_gpu(gpu: Any) -> None:
+    """Name the page's ``GpuDevice`` (from ``worker/gpu.js``) that executors will run on."""
+    global _page_gpu
+    _page_gpu = gpu
+
+
+class JsSource:
+    """A ``ByteSource`` of ``worker/sources.js`` as an ``AsyncSource``."""
+
+    def __init__(self, source: Any) -> None:
+        self.js = source
+        self.name = str(source.name)
+        self.size = int(source.size)
+
+    async def read(self, offset: int, n: int) -> bytes:
+        """Exactly ``n`` bytes at ``offset``."""
+        with js_errors():
+            array = await self.js.read(offset, n)
+            data: bytes = array.to_bytes()
+            return data
+
+    async def close(self) -> None:
+        """End reads under way."""
+        self.js.abort()
+
+
+class BrowserDevice:
+    """The page's GPU device, replaying one program."""
+
+    def __init__(self, gpu: Any) -> None:
+        self._gpu = gpu
+        self._model: Any = None
+        about = json.loads(gpu.infoJson())
+        self.limits: Mapping[str, int] = about["limits"]
+        self.features = frozenset(about["features"])
+        self.info = DeviceInfo("webgpu", about["adapter"], tuple(about["notes"]))
+        self.stats = RunStats()
+        self._program: Program | None = None
+
+    async def create(self, program: Program, progress: ProgressFn) -> None:
+        """Allocate buffers and compile pipelines in the page."""
+
+        def compiled(done: int, total: int) -> None:
+            progress(Progress("compile", "Compiling the kernels", done, total))
+
+        self._program = program
+        with js_errors(program), proxied(compiled) as on_progress:
+            self._model = await self._gpu.createModel(program_json(program), on_progress)
+        self._run = self._model.run
+        self._inputs = [self._model.inputOf(i) for i in range(len(program.plans))]
+
+    async def upload(
+        self,
+        uploads: Sequence[WeightUpload],
+        sources: Sequence[AsyncSource],
+        progress: ProgressFn,
+    ) -> None:
+        """Stream every weight into its slot, in JavaScript."""
+
+        def written(done: int, total: int) -> None:
+            progress(Progress("weights", "Reading the weights", done, total))
+
+        parts = to_js([await self._js_source(source) for source in sources])
+        with js_errors(), proxied(written) as on_progress:
+            await self._model.writeWeights(parts, uploads_json(uploads), on_progress)
+
+    async def _js_source(self, source: AsyncSource) -> Any:
+        """The JavaScript side of a source; small sources made in Python are copied over."""
+        if isinstance(source, JsSource):
+            return source.js
+        return self._gpu.bytesSource(to_js(await source.read(0, source.size)), source.name)
+
+    def new_state(self) -> int:
+        """Allocate the state slots of one session."""
+        return int(self._model.newState())
+
+    def free_state(self, state: int) -> None:
+        """Give a session's state slots back."""
+        if self._model is not None:
+            self._model.freeState(state)
+
+    async def run(self, state: int, step: Step) -> NDArray[np.uint8] | None:
+        """One call: input words in, dispatches, output words out."""
+        self._inputs[step.plan].assign(step.input_words)
+        self.stats.dispatches += step.stop - step.start
+        with js_errors():
+            result = await self._run(
+                state, step.plan, step.start, step.stop, WANT_INDEX[step.output], step.read_bytes
+            )
+        self.stats.submits = int(self._model.submits)
+        if result is None:
+            return None
+        self.stats.bytes_read += step.read_bytes
+        return np.frombuffer(result.to_bytes(), np.uint8)
+
+    def cancel(self) -> None:
+        """Make the running step stop at its next submit."""
+        if self._model is not None:
+            self._model.cancel()
+
+    def close(self) -> None:
+        """Destroy the model's buffers; the page keeps its device for the next model."""
+        model, self._model = self._model, None
+        if model is not None:
+            model.destroy()
+
+
+class BrowserExecutor(WebGpuExecutor):
+    """The WebGPU executor on the page's device; ``gpu`` defaults to the one of ``use_gpu``."""
+
+    def __init__(self, gpu: Any = None, *, compile_program: Compile | None = None) -> None:
+        gpu = gpu if gpu is not None else _page_gpu
+        if gpu is None:
+            raise NoAdapterError("This page has no GPU device.", hint="Use the CPU instead.")
+        super().__init__(BrowserDevice(gpu), compile_program)
+
+
+@contextmanager
+def proxied(function: Any) -> Iterator[Any]:
+    """A Python function that JavaScript may call until the block ends."""
+    proxy = create_proxy(function)
+    try:
+        yield proxy
+    finally:
+        proxy.destroy()
+
+
+@contextmanager
+def js_errors(program: Program | None = None) -> Iterator[None]:
+    """Turn a ``Failure`` thrown by the worker's JavaScript into our exception of that code."""
+    try:
+        yield
+    except JsException as error:
+        raise engine_error(error, program) from error
+
+
+def engine_error(error: Any, program: Program | None = None) -> EngineError:
+    """Our exception for a JavaScript error; unknown ones become ``DeviceError``."""
+    code = getattr(error, "code", "")
+    message = str(getattr(error, "message", error))
+    hint = str(getattr(error, "hint", ""))
+    if code == "cancelled":
+        return RunCancelledError(message)
+    if code in SOURCE_CODES:
+        return SourceError(message, hint=hint, code=code)
+    if code == "shader_compile" and program is not None:
+        kernel = program.kernels[int(error.details.kernel)]
+        where = kernel.locate(int(error.details.line))
+        return ShaderCompileError(f"{where}: the browser rejected the kernel: {message}", hint=hint)
+    for kind in DeviceError.__subclasses__():
+        if kind.code == code:
+            return kind(message, hint=hint)
+    return DeviceError(message, hint=hint)

@@ -1,0 +1,260 @@
+"""The functions that ``worker/worker.js`` calls: one loaded model and one conversation.
+
+Strings and JSON cross the border, never objects. Each function that can fail answers with an
+envelope, ``{"ok": true, "value": ...}`` or ``{"ok": false, "error": {code, message, hint}}``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+from pyodide.ffi import JsException
+
+from . import __name__ as _package
+from .backends.base import Executor, Progress
+from .backends.numpy_executor import NumpyExecutor
+from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error, use_gpu
+from .backends.webgpu_common import RunCancelledError
+from .chat import build_prompt, has_chat_template
+from .errors import EngineError
+from .generate import Generation
+from .model import Model
+from .sampling import SamplingParams
+from .session import Session
+
+CPU_BATCH = 16
+"""Tokens per prefill chunk on the CPU: numpy blocks the worker, and stop() waits for a chunk."""
+GPU_BATCH = 256
+MAX_REPLY_TOKENS = 512
+
+SAMPLING_OPTIONS = {
+    "temperature": "temperature",
+    "topK": "top_k",
+    "topP": "top_p",
+    "minP": "min_p",
+    "repetitionPenalty": "repetition_penalty",
+    "seed": "seed",
+}
+
+__all__ = ["chat", "load_model", "report", "reset", "run_op_cases", "stop", "unload", "use_gpu"]
+
+
+class _Loaded:
+    """The one model of this worker."""
+
+    def __init__(self, model: Model, name: str) -> None:
+        self.model = model
+        self.name = name
+        self.session = Session(model)
+        self.generation: Generation | None = None
+
+
+_loaded: _Loaded | None = None
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    if isinstance(error, JsException):
+        error = engine_error(error)
+    if isinstance(error, EngineError):
+        return {"code": error.code, "message": error.message, "hint": error.hint}
+    if isinstance(error, MemoryError):
+        return {
+            "code": "out_of_memory",
+            "message": "The page has no memory left for this model.",
+            "hint": "Close other tabs, or use a smaller model.",
+        }
+    traceback.print_exception(error)  # unforeseen: the console shows where
+    return {"code": "worker_failed", "message": f"{type(error).__name__}: {error}", "hint": ""}
+
+
+def _enveloped(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[str]]:
+    """Make an async function answer with an envelope as JSON, and never raise."""
+
+    @wraps(function)
+    async def call(*arguments: Any) -> str:
+        try:
+            envelope = {"ok": True, "value": await function(*arguments)}
+        except Exception as error:
+            envelope = {"ok": False, "error": _failure(error)}
+        return json.dumps(envelope)
+
+    return call
+
+
+@_enveloped
+async def load_model(
+    source: Any, name: str, backend: str, on_progress: Callable[[str, str, int, int], None]
+) -> dict[str, Any]:
+    """Load a ``ByteSource`` of ``worker/sources.js``; the model before it is unloaded first.
+
+    ``backend``: "webgpu" or "cpu". ``on_progress(step, label, done, total)``. Returns the
+    protocol's ModelInfo, without the worker's own notes.
+    """
+    global _loaded
+
+    def progress(event: Progress) -> None:
+        on_progress(event.step, event.label, event.done, event.total)
+
+    _unload()
+    executor: Executor = BrowserExecutor() if backend == "webgpu" else NumpyExecutor()
+    try:
+        model = await Model.load_async(
+            JsSource(source),
+            executor,
+            n_batch=GPU_BATCH if backend == "webgpu" else CPU_BATCH,
+            progress=progress,
+        )
+    except BaseException:
+        executor.close()
+        raise
+    _loaded = _Loaded(model, name)
+    return _model_info(model, name, backend)
+
+
+def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
+    file = model.file
+    bytes_by_type: Counter[str] = Counter()
+    for tensor in file.tensors.values():
+        bytes_by_type[tensor.type.name] += tensor.n_bytes
+    return {
+        "name": str(file.metadata.get("general.name") or name.removesuffix(".gguf")),
+        "architecture": model.config.architecture,
+        "nBytes": file.n_bytes,
+        "nParams": sum(tensor.n_elements for tensor in file.tensors.values()),
+        "nCtx": model.n_ctx,
+        "quantisation": bytes_by_type.most_common(1)[0][0] if bytes_by_type else "",
+        "hasChatTemplate": has_chat_template(file.metadata),
+        "backend": backend,
+        "adapter": model.device.adapter if backend == "webgpu" else "",
+        "notes": list(model.device.notes),
+    }
+
+
+@_enveloped
+async def chat(
+    messages_json: str, options_json: str, on_token: Callable[[str], None]
+) -> dict[str, Any]:
+    """Answer the last message; pieces of text go to ``on_token``. Returns ReplyStats."""
+    if _loaded is None:
+        raise EngineError("No model is loaded.", code="no_model", hint="Load a model first.")
+    loaded, model = _loaded, _loaded.model
+    options = {k: v for k, v in json.loads(options_json).items() if v is not None}
+    prompt = build_prompt(json.loads(messages_json), model.file.metadata, model.tokenizer)
+    sampling = {
+        ours: options[theirs] for theirs, ours in SAMPLING_OPTIONS.items() if theirs in options
+    }
+    if not prompt.has_template:
+        sampling.setdefault("temperature", 0.0)
+    generation = model.generate(
+        prompt.ids,
+        session=loaded.session,
+        max_tokens=int(options.get("maxTokens", MAX_REPLY_TOKENS)),
+        stop=prompt.stop_strings,
+        **sampling,
+    )
+    loaded.generation = generation
+    text = ""
+    try:
+        async for piece in generation:
+            if not text:
+                piece = piece.lstrip()  # templates and transcripts leave a space before the reply
+            if piece:
+                text += piece
+                on_token(piece)
+    except RunCancelledError:
+        generation.stats.finish_reason = "cancelled"
+    finally:
+        loaded.generation = None
+    stats = generation.stats
+    return {
+        "finishReason": stats.finish_reason,
+        "nPrompt": stats.n_prompt,
+        "nReused": stats.n_reused,
+        "nGenerated": stats.n_generated,
+        "prefillMs": stats.prefill_ms,
+        "decodeMs": stats.decode_ms,
+        "text": text,
+    }
+
+
+def stop() -> None:
+    """End the running reply at the next token, or the next submit of its prompt."""
+    if _loaded is None or _loaded.generation is None:
+        return
+    _loaded.generation.cancel()
+    cancel = getattr(_loaded.model.executor, "cancel", None)
+    if cancel is not None:
+        cancel()
+
+
+def reset() -> None:
+    """Forget the conversation."""
+    if _loaded is not None:
+        _loaded.session.reset()
+
+
+def unload() -> None:
+    """Free the model and its device memory."""
+    _unload()
+
+
+def _unload() -> None:
+    global _loaded
+    if _loaded is not None:
+        _loaded.model.close()
+        _loaded = None
+    gc.collect()
+
+
+def report() -> str:
+    """Facts for a bug report as JSON: version, device memory and counters."""
+    from importlib.metadata import version
+
+    details: dict[str, Any] = {"defaults": SamplingParams().__dict__}
+    device_bytes = 0
+    if _loaded is not None:
+        executor = _loaded.model.executor
+        stats = executor.stats
+        device_bytes = sum(stats.memory_bytes.values())
+        details |= {
+            "memoryBytes": stats.memory_bytes,
+            "submits": stats.submits,
+            "dispatches": stats.dispatches,
+            "bytesRead": stats.bytes_read,
+            "forwardMs": stats.host_ms,
+            "sessionTokens": len(_loaded.session.tokens),
+            "architecture": _loaded.model.config.architecture,
+        }
+        program = getattr(executor, "program", None)
+        if program is not None:
+            details["plans"] = {p.name: len(p.dispatches) for p in program.plans}
+            details["kernels"] = len(program.kernels)
+    return json.dumps(
+        {"version": version(_package), "deviceBytes": device_bytes, "details": details}
+    )
+
+
+@_enveloped
+async def run_op_cases(backend: str, only: str, on_case: Callable[[str], None]) -> list[Any]:
+    """Run every op case (or those of the op ``only``) on a backend; for the test harness."""
+    from .selftest import all_cases, check_case
+
+    def make_executor() -> Executor:
+        return BrowserExecutor() if backend == "webgpu" else NumpyExecutor()
+
+    results = []
+    for op, case in all_cases():
+        if only in ("", op.name):
+            on_case(f"{op.name}/{case.name}")
+            try:
+                result = await check_case(op, case, make_executor)
+                results.append([op.name, case.name, result.nmse, result.limit, result.error])
+            except EngineError as error:
+                results.append([op.name, case.name, None, case.nmse, f"{error.code}: {error}"])
+    return results

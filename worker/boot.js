@@ -1,0 +1,125 @@
+// @ts-check
+/** Starts Python and the engine, in named steps. */
+
+import { Failure } from "./failure.js";
+import { openGpu } from "./gpu.js";
+
+/** @typedef {import("./protocol.js").OnProgress} OnProgress */
+/** @typedef {import("./gpu.js").GpuDevice} GpuDevice */
+
+/**
+ * What the worker calls of rushlight.browser; every string is JSON.
+ * @typedef {object} PythonEngine
+ * @property {(gpu: GpuDevice) => void} use_gpu
+ * @property {(source: import("./sources.js").ByteSource, name: string, backend: string,
+ *   onProgress: (step: string, label: string, done: number, total: number) => void)
+ *   => Promise<string>} load_model
+ * @property {(messages: string, options: string, onToken: (piece: string) => void)
+ *   => Promise<string>} chat
+ * @property {(backend: string, only: string, onCase: (name: string) => void)
+ *   => Promise<string>} run_op_cases
+ * @property {() => void} stop
+ * @property {() => void} reset
+ * @property {() => void} unload
+ * @property {() => string} report
+ */
+/**
+ * @typedef {object} Runtime
+ * @property {PythonEngine} engine
+ * @property {GpuDevice | null} gpu
+ * @property {string[]} notes
+ * @property {string} version
+ * @property {() => number} heapBytes
+ * @property {Record<string, number>} stepMs How long each step took.
+ */
+
+/** The site's root: this file lies in worker/. */
+const SITE = new URL("../", import.meta.url);
+/** Beside the engine's own wheel. jinja2 is imported only if a model brings a chat template. */
+const PACKAGES = ["numpy", "jinja2"];
+
+/**
+ * @param {import("./protocol.js").BackendChoice} backend
+ * @param {OnProgress} onProgress
+ * @returns {Promise<Runtime>}
+ */
+export async function startRuntime(backend, onProgress) {
+  /** @type {Record<string, number>} */
+  const stepMs = {};
+  /** @template T @param {import("./protocol.js").Step} step @param {string} label
+   * @param {() => Promise<T>} run @returns {Promise<T>} */
+  const timed = async (step, label, run) => {
+    onProgress({ step, label, done: 0, total: 0 });
+    const began = performance.now();
+    const result = await run();
+    stepMs[step] = Math.round(performance.now() - began);
+    return result;
+  };
+  const site = fetchJson("site.json");
+  const adapter = chooseAdapter(backend); // asks the GPU process while Python starts
+  adapter.catch(() => {}); // its failure is met below
+  const python = await timed("runtime", "Starting Python", startPython);
+  await timed("packages", "Loading numpy", () => loadPackages(python, PACKAGES));
+  return timed("engine", "Loading the engine", async () => {
+    const { wheel, version } = await site;
+    await loadPackages(python, [new URL(wheel, SITE).href]);
+    const engine = python.pyimport("rushlight.browser");
+    const { gpu, notes } = await adapter;
+    if (gpu) engine.use_gpu(gpu);
+    const heapBytes = () => python._module.HEAPU8.length;
+    return { engine, gpu, notes, version, heapBytes, stepMs };
+  });
+}
+
+/** @param {string} path */
+async function fetchJson(path) {
+  const response = await fetch(new URL(path, SITE));
+  if (response.ok) return response.json();
+  throw new Failure("not_found", `The site has no ${path} (${response.status}).`, "Rebuild the site.");
+}
+
+async function startPython() {
+  const base = new URL("pyodide/", SITE).href;
+  try {
+    const { loadPyodide } = await import(`${base}pyodide.mjs`);
+    return await loadPyodide({ indexURL: base });
+  } catch (error) {
+    const hint = "Check the connection and reload; WebAssembly must be allowed.";
+    throw new Failure("boot_failed", `Python did not start: ${error}`, hint);
+  }
+}
+
+/**
+ * @param {any} python Pyodide's interface; its types live in another origin's package.
+ * @param {string[]} names Names in Pyodide's lock file, or addresses of wheels.
+ */
+async function loadPackages(python, names) {
+  /** @type {string[]} */
+  const errors = [];
+  await python.loadPackage(names, {
+    messageCallback: () => {},
+    errorCallback: (/** @type {string} */ message) => errors.push(message),
+  });
+  if (errors.length > 0) {
+    throw new Failure("boot_failed", errors.join("; "), "Check the connection and reload.");
+  }
+}
+
+/**
+ * "auto" takes a GPU if there is one; otherwise the CPU, with a note that says why.
+ * @param {import("./protocol.js").BackendChoice} backend
+ */
+async function chooseAdapter(backend) {
+  /** @type {string[]} */
+  const notes = [];
+  if (backend === "cpu") return { gpu: null, notes };
+  try {
+    const gpu = await openGpu();
+    return { gpu, notes };
+  } catch (error) {
+    if (backend === "webgpu") throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    notes.push(`${why} Running on the CPU.`);
+    return { gpu: null, notes };
+  }
+}

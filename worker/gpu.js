@@ -1,0 +1,223 @@
+// @ts-check
+/** Owns the GPUDevice: asks for it, and builds a model's buffers and pipelines from a program. */
+
+import { Failure } from "./failure.js";
+import { GpuModel } from "./replay.js";
+import { BlobSource } from "./sources.js";
+
+/** @typedef {import("./replay.js").Program} Program */
+
+/** What the engine looks at; everything else stays at the default. */
+const LIMITS = /** @type {const} */ ([
+  "maxStorageBufferBindingSize",
+  "maxBufferSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxUniformBufferBindingSize",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupSizeZ",
+  "maxComputeWorkgroupsPerDimension",
+  "minStorageBufferOffsetAlignment",
+  "minUniformBufferOffsetAlignment",
+]);
+
+/** @param {string} name "maxBufferSize" -> "max-buffer-size", wgpu-py's spelling */
+const kebab = (name) => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
+
+/** @param {string} base64 */
+export function decodeBytes(base64) {
+  return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+}
+
+/**
+ * Opens the adapter with its real limits. Throws Failure "no_adapter" when there is none.
+ * @param {{floor?: boolean}} [options] `floor` asks for no more than every device grants.
+ * @returns {Promise<GpuDevice>}
+ */
+export async function openGpu({ floor = false } = {}) {
+  if (!navigator.gpu) {
+    const why = self.isSecureContext ? "This browser has no WebGPU." : "WebGPU needs https.";
+    throw new Failure("no_adapter", why, "Use a recent Chrome, Edge, Firefox or Safari.");
+  }
+  const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+  if (!adapter) {
+    const hint = "Update the graphics driver, or turn hardware acceleration on.";
+    throw new Failure("no_adapter", "The browser found no GPU adapter.", hint);
+  }
+  /** @type {Record<string, number>} */
+  const requiredLimits = {};
+  if (!floor) for (const name of LIMITS) requiredLimits[name] = adapter.limits[name];
+  try {
+    return new GpuDevice(adapter, await adapter.requestDevice({ requiredLimits }), []);
+  } catch (error) {
+    // Some drivers list limits that they then refuse to grant.
+    const note = `The adapter refused its own limits (${error}); using the default ones.`;
+    const again = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (!again) throw new Failure("no_adapter", "The GPU adapter went away.");
+    return new GpuDevice(again, await again.requestDevice(), [note]);
+  }
+}
+
+export class GpuDevice {
+  /**
+   * @param {GPUAdapter} adapter
+   * @param {GPUDevice} device
+   * @param {string[]} notes
+   */
+  constructor(adapter, device, notes) {
+    this.device = device;
+    this.notes = notes;
+    const info = adapter.info;
+    this.adapterName = [info.vendor, info.architecture || info.device].filter(Boolean).join(" ");
+    this.isSoftware = Boolean(info.isFallbackAdapter) || /swiftshader|llvmpipe/.test(this.adapterName);
+    if (this.isSoftware) notes.push("The GPU adapter is software: expect low speed.");
+    /** @type {string | null} Why the device went away. */
+    this.lost = null;
+    /** @type {string | null} The first error that no error scope caught. */
+    this.uncaptured = null;
+    device.lost.then((lost) => {
+      this.lost = lost.message || lost.reason || "unknown reason";
+    });
+    device.addEventListener("uncapturederror", (event) => {
+      this.uncaptured ??= event.error.message;
+    });
+  }
+
+  /** The device in words and numbers, for Python and for reports. */
+  infoJson() {
+    const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));
+    const features = [...this.device.features];
+    return JSON.stringify({ adapter: this.adapterName, limits, features, notes: this.notes });
+  }
+
+  /** Throws if the device is lost or has reported an error since the last look. */
+  check() {
+    if (this.lost !== null) {
+      throw new Failure("device_lost", `The GPU went away: ${this.lost}`, "Load the model again.");
+    }
+    if (this.uncaptured !== null) {
+      const message = this.uncaptured;
+      this.uncaptured = null;
+      throw new Failure("device", `The GPU refused a command: ${message}`);
+    }
+  }
+
+  /**
+   * Waits for a GPU promise; its rejection becomes "device_lost" if that is the cause.
+   * @template T
+   * @param {Promise<T>} promise
+   */
+  async settle(promise) {
+    try {
+      return await promise;
+    } catch (error) {
+      // A lost device rejects pending promises first and resolves `lost` a moment later.
+      await Promise.race([this.device.lost, new Promise((done) => setTimeout(done, 200))]);
+      this.check();
+      throw new Failure("device", `The GPU failed: ${error}`);
+    }
+  }
+
+  /**
+   * Allocates buffers and compiles pipelines. Weights are empty until `writeWeights`.
+   * @param {string} programJson From webgpu_common.program_json.
+   * @param {(done: number, total: number) => void} onProgress Pipelines compiled.
+   */
+  async createModel(programJson, onProgress) {
+    this.check();
+    /** @type {Program} */
+    const program = JSON.parse(programJson);
+    const model = new GpuModel(this, program);
+    try {
+      await this.#allocate(model, program);
+      await this.#compile(model, program, onProgress);
+    } catch (error) {
+      model.destroy();
+      throw error;
+    }
+    return model;
+  }
+
+  /**
+   * @param {GpuModel} model
+   * @param {Program} program
+   */
+  async #allocate(model, program) {
+    const { device } = this;
+    device.pushErrorScope("validation");
+    device.pushErrorScope("out-of-memory");
+    for (const [name, nBytes, kind] of program.slots) {
+      if (kind !== "state" && kind !== "params") model.addBuffer(name, nBytes);
+    }
+    for (const [name, base64] of Object.entries(program.constants)) {
+      model.write(name, 0, decodeBytes(base64));
+    }
+    model.addPlanBuffers();
+    const outOfMemory = await device.popErrorScope();
+    const invalid = await device.popErrorScope();
+    this.check();
+    const failed = outOfMemory ?? invalid;
+    if (failed) throw outOfDeviceMemory(failed.message);
+  }
+
+  /**
+   * @param {GpuModel} model
+   * @param {Program} program
+   * @param {(done: number, total: number) => void} onProgress
+   */
+  async #compile(model, program, onProgress) {
+    const { device } = this;
+    const total = program.kernels.length;
+    let done = 0;
+    onProgress(0, total);
+    model.pipelines = await Promise.all(
+      program.kernels.map(async ({ name, code, constants }, kernel) => {
+        const module = device.createShaderModule({ label: name, code });
+        const compute = { module, entryPoint: "main", constants };
+        try {
+          const pipeline = await device.createComputePipelineAsync({
+            label: name,
+            layout: "auto",
+            compute,
+          });
+          onProgress(++done, total);
+          return pipeline;
+        } catch (error) {
+          const { messages } = await module.getCompilationInfo();
+          const first = messages.find((m) => m.type === "error");
+          throw new Failure(
+            "shader_compile",
+            first?.message ?? String(error),
+            "Report this with the adapter's name.",
+            { kernel, line: first?.lineNum ?? 0 },
+          );
+        }
+      }),
+    );
+    this.uncaptured = null; // each failed module also raises an uncaptured error
+  }
+
+  /**
+   * Bytes that Python already holds, as a source for `writeWeights`.
+   * @param {Uint8Array<ArrayBuffer>} data
+   * @param {string} name
+   */
+  bytesSource(data, name) {
+    return new BlobSource(new Blob([data]), name);
+  }
+
+  destroy() {
+    this.device.destroy();
+  }
+}
+
+/** @param {string} message */
+export function outOfDeviceMemory(message) {
+  return new Failure(
+    "out_of_device_memory",
+    `The GPU could not allocate a buffer: ${message}`,
+    "Close other tabs, or use a smaller context or a smaller model.",
+  );
+}

@@ -1,0 +1,313 @@
+// @ts-check
+/** Replays a program's plans: one call, one encoder and one submit for a decode step. */
+
+import { decodeBytes, outOfDeviceMemory } from "./gpu.js";
+import { Failure } from "./failure.js";
+import { writeWeights } from "./weights.js";
+
+/** @typedef {import("./gpu.js").GpuDevice} GpuDevice */
+/** @typedef {[name: string, nBytes: number, kind: string]} Slot */
+/** @typedef {[slot: string, offset: number, nBytes: number]} Binding nBytes 0 = to the slot's end */
+/** @typedef {[kernel: number, bindings: Binding[], grid: number[], label: string]} Dispatch */
+/**
+ * @typedef {object} Plan
+ * @property {string} name
+ * @property {number} n_tokens_max
+ * @property {Slot[]} slots
+ * @property {string} params base64
+ * @property {Dispatch[]} dispatches
+ * @property {number} input_bytes
+ * @property {Record<string, Binding>} outputs
+ */
+/**
+ * @typedef {object} Program As webgpu_common.program_json writes it.
+ * @property {Slot[]} slots
+ * @property {Record<string, string>} constants base64 by slot
+ * @property {{name: string, code: string, constants: Record<string, number>}[]} kernels
+ * @property {Plan[]} plans
+ */
+
+/**
+ * @typedef {object} State One session's KV cache.
+ * @property {Map<string, GPUBuffer>} buffers
+ * @property {GPUBindGroup[][]} groups By plan, made at its first step.
+ * @property {Promise<GPUError | null> | null} allocated
+ */
+
+const SUBMIT_TARGET_MS = 30;
+const WANTED = ["", "logits", "argmax"];
+
+/** Cuts dispatches into submits of about SUBMIT_TARGET_MS; the same rule as Python's Pacer. */
+class Pacer {
+  /** @param {number} nDispatches */
+  constructor(nDispatches) {
+    this.costMs = new Float64Array(nDispatches).fill(SUBMIT_TARGET_MS / 8);
+  }
+
+  /** @param {number} start @param {number} stop */
+  endOfSubmit(start, stop) {
+    let end = start;
+    let total = this.costMs[end++];
+    while (end < stop && total + this.costMs[end] <= SUBMIT_TARGET_MS) total += this.costMs[end++];
+    return end;
+  }
+
+  /** @param {number} start @param {number} stop @param {number} elapsedMs */
+  measured(start, stop, elapsedMs) {
+    this.costMs.fill(Math.max(elapsedMs, 1e-3) / (stop - start), start, stop);
+  }
+}
+
+/** @param {number} n Bytes rounded up to whole words, as buffers and writes need. */
+const words = (n) => Math.max(4, Math.ceil(n / 4) * 4);
+
+export class GpuModel {
+  /**
+   * @param {GpuDevice} gpu
+   * @param {Program} program
+   */
+  constructor(gpu, program) {
+    this.gpu = gpu;
+    this.program = program;
+    /** @type {Map<string, GPUBuffer>} */
+    this.buffers = new Map();
+    /** @type {GPUComputePipeline[]} */
+    this.pipelines = [];
+    /** @type {Map<number, State>} */
+    this.states = new Map();
+    this.stateCount = 0;
+    this.cancelled = false;
+    this.submits = 0;
+    this.inputSlot = /** @type {Slot} */ (program.slots.find(([, , kind]) => kind === "input"))[0];
+    this.plans = program.plans.map((plan) => ({
+      ...plan,
+      sizes: new Map(plan.slots.map(([name, nBytes]) => [name, nBytes])),
+      kinds: new Map(plan.slots.map(([name, , kind]) => [name, kind])),
+      input: new Uint32Array(plan.input_bytes / 4),
+      pacer: new Pacer(plan.dispatches.length),
+      paramsBuffer: /** @type {GPUBuffer | null} */ (null),
+      /** @type {GPUBindGroup[]} Of dispatches that touch no state: shared by all states. */
+      sharedGroups: [],
+    }));
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} nBytes
+   * @param {number} [usage]
+   */
+  addBuffer(name, nBytes, usage) {
+    const { STORAGE, UNIFORM, COPY_DST, COPY_SRC } = GPUBufferUsage;
+    const buffer = this.gpu.device.createBuffer({
+      label: name,
+      size: words(nBytes),
+      usage: usage ?? STORAGE | UNIFORM | COPY_DST | COPY_SRC,
+    });
+    this.buffers.set(name, buffer);
+    return buffer;
+  }
+
+  /** Params of each plan, and the buffer that results are read through. */
+  addPlanBuffers() {
+    let largest = 4;
+    for (const plan of this.plans) {
+      const params = decodeBytes(plan.params);
+      if (params.length > 0) {
+        plan.paramsBuffer = this.addBuffer(`params of ${plan.name}`, params.length);
+        this.write(`params of ${plan.name}`, 0, params);
+      }
+      for (const output of Object.values(plan.outputs)) {
+        const [slot, offset, nBytes] = output;
+        largest = Math.max(largest, nBytes || (plan.sizes.get(slot) ?? 0) - offset);
+      }
+    }
+    this.addBuffer("readback", largest, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
+  }
+
+  /**
+   * Writes bytes into a slot; a tail of less than a word is padded with zeros.
+   * @param {string} slot
+   * @param {number} offset
+   * @param {Uint8Array} data
+   */
+  write(slot, offset, data) {
+    const buffer = /** @type {GPUBuffer} */ (this.buffers.get(slot));
+    const whole = data.length & ~3;
+    if (whole > 0) this.gpu.device.queue.writeBuffer(buffer, offset, data, 0, whole);
+    if (whole === data.length) return;
+    const tail = new Uint8Array(4);
+    tail.set(data.subarray(whole));
+    this.gpu.device.queue.writeBuffer(buffer, offset + whole, tail);
+  }
+
+  /**
+   * Streams the weights in; see weights.js.
+   * @param {import("./sources.js").ByteSource[]} sources
+   * @param {string} uploadsJson
+   * @param {(done: number, total: number) => void} onProgress
+   */
+  writeWeights(sources, uploadsJson, onProgress) {
+    return writeWeights(this, sources, uploadsJson, onProgress);
+  }
+
+  /** Allocates one session's state; a lack of memory is reported by its first `run`. */
+  newState() {
+    const { device } = this.gpu;
+    /** @type {Map<string, GPUBuffer>} */
+    const buffers = new Map();
+    const { STORAGE, COPY_DST, COPY_SRC } = GPUBufferUsage;
+    device.pushErrorScope("out-of-memory");
+    for (const [label, nBytes, kind] of this.program.slots) {
+      if (kind !== "state") continue;
+      const usage = STORAGE | COPY_DST | COPY_SRC;
+      buffers.set(label, device.createBuffer({ label, size: words(nBytes), usage }));
+    }
+    this.states.set(++this.stateCount, { buffers, groups: [], allocated: device.popErrorScope() });
+    return this.stateCount;
+  }
+
+  /** @param {number} handle */
+  freeState(handle) {
+    for (const buffer of this.states.get(handle)?.buffers.values() ?? []) buffer.destroy();
+    this.states.delete(handle);
+  }
+
+  /**
+   * The words Python fills before `run`.
+   * @param {number} plan
+   */
+  inputOf(plan) {
+    return this.plans[plan].input;
+  }
+
+  /**
+   * One step. Several submits for a prefill chunk, with the event loop free in between.
+   * @param {number} handle State
+   * @param {number} planIndex
+   * @param {number} start First dispatch
+   * @param {number} stop Past the last dispatch
+   * @param {number} want Index into WANTED
+   * @param {number} readBytes
+   * @returns {Promise<Float32Array | Int32Array | null>}
+   */
+  async run(handle, planIndex, start, stop, want, readBytes) {
+    const { gpu } = this;
+    gpu.check();
+    this.cancelled = false;
+    const plan = this.plans[planIndex];
+    const state = this.states.get(handle);
+    if (!state) throw new Failure("device", `There is no session state ${handle}.`);
+    const failed = await state.allocated;
+    if (failed) throw outOfDeviceMemory(failed.message);
+    const groups = this.#bindGroups(state, planIndex);
+    const { queue } = gpu.device;
+    const input = /** @type {GPUBuffer} */ (this.buffers.get(this.inputSlot));
+    queue.writeBuffer(input, 0, plan.input);
+    const isPrefill = plan.n_tokens_max > 1;
+    const output = want > 0 ? plan.outputs[WANTED[want]] : null;
+    for (let at = start; at < stop; ) {
+      const end = isPrefill ? plan.pacer.endOfSubmit(at, stop) : stop;
+      const began = performance.now();
+      const read = end === stop ? output : null;
+      queue.submit([this.#encode(plan, groups, at, end, read, readBytes)]);
+      const result = await gpu.settle(read ? this.#read(want, readBytes) : queue.onSubmittedWorkDone());
+      plan.pacer.measured(at, end, performance.now() - began);
+      gpu.check();
+      if (end === stop) return result ?? null;
+      if (this.cancelled) throw new Failure("cancelled", "Stopped.");
+      at = end;
+    }
+    return null;
+  }
+
+  /**
+   * @param {(typeof this.plans)[0]} plan
+   * @param {GPUBindGroup[]} groups
+   * @param {number} start
+   * @param {number} stop
+   * @param {Binding | null} read
+   * @param {number} readBytes
+   */
+  #encode(plan, groups, start, stop, read, readBytes) {
+    const encoder = this.gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    let last = -1;
+    for (let i = start; i < stop; i++) {
+      const [kernel, , [x, y, z]] = plan.dispatches[i];
+      if (kernel !== last) pass.setPipeline(this.pipelines[kernel]);
+      last = kernel;
+      pass.setBindGroup(0, groups[i]);
+      pass.dispatchWorkgroups(x, y, z);
+    }
+    pass.end();
+    if (read) {
+      const from = /** @type {GPUBuffer} */ (this.buffers.get(read[0]));
+      const to = /** @type {GPUBuffer} */ (this.buffers.get("readback"));
+      encoder.copyBufferToBuffer(from, read[1], to, 0, readBytes);
+    }
+    this.submits++;
+    return encoder.finish();
+  }
+
+  /** @param {number} want @param {number} readBytes */
+  async #read(want, readBytes) {
+    const buffer = /** @type {GPUBuffer} */ (this.buffers.get("readback"));
+    await buffer.mapAsync(GPUMapMode.READ, 0, readBytes);
+    const copy = buffer.getMappedRange(0, readBytes).slice(0);
+    buffer.unmap();
+    return WANTED[want] === "logits" ? new Float32Array(copy) : new Int32Array(copy);
+  }
+
+  /**
+   * Bind groups of a plan for a state; made once.
+   * @param {State} state
+   * @param {number} planIndex
+   */
+  #bindGroups(state, planIndex) {
+    if (state.groups[planIndex]) return state.groups[planIndex];
+    const plan = this.plans[planIndex];
+    state.groups[planIndex] = plan.dispatches.map(([kernel, bindings, , label], i) => {
+      const touchesState = bindings.some(([slot]) => plan.kinds.get(slot) === "state");
+      if (!touchesState && plan.sharedGroups[i]) return plan.sharedGroups[i];
+      const group = this.gpu.device.createBindGroup({
+        label,
+        layout: this.pipelines[kernel].getBindGroupLayout(0),
+        entries: bindings.map(([slot, offset, nBytes], binding) => ({
+          binding,
+          resource: {
+            buffer: this.#bufferOf(slot, plan, state.buffers),
+            offset,
+            size: nBytes || words((plan.sizes.get(slot) ?? 0) - offset),
+          },
+        })),
+      });
+      if (!touchesState) plan.sharedGroups[i] = group;
+      return group;
+    });
+    return state.groups[planIndex];
+  }
+
+  /**
+   * @param {string} slot
+   * @param {(typeof this.plans)[0]} plan
+   * @param {Map<string, GPUBuffer>} stateBuffers
+   */
+  #bufferOf(slot, plan, stateBuffers) {
+    const kind = plan.kinds.get(slot);
+    const buffer =
+      kind === "params" ? plan.paramsBuffer : stateBuffers.get(slot) ?? this.buffers.get(slot);
+    if (!buffer) throw new Failure("device", `Plan ${plan.name} uses an unknown slot ${slot}.`);
+    return buffer;
+  }
+
+  /** Makes the running chunk stop at its next submit. */
+  cancel() {
+    this.cancelled = true;
+  }
+
+  destroy() {
+    for (const handle of [...this.states.keys()]) this.freeState(handle);
+    for (const buffer of this.buffers.values()) buffer.destroy();
+    this.buffers.clear();
+  }
+}

@@ -1,0 +1,174 @@
+// @ts-check
+/** The engine's thread: answers the page's calls (see protocol.js), one load or chat at a time. */
+
+import * as Comlink from "../vendor/comlink.mjs";
+import { startRuntime } from "./boot.js";
+import { Failure } from "./failure.js";
+import { PROTOCOL_VERSION, answer } from "./protocol.js";
+import { openSource } from "./sources.js";
+
+/** @typedef {import("./protocol.js").EngineApi} EngineApi */
+/** @typedef {import("./protocol.js").ModelInfo} ModelInfo */
+/** @typedef {import("./protocol.js").Progress} Progress */
+/** @typedef {import("./protocol.js").ReplyStats} ReplyStats */
+
+const PROGRESS_MS = 50;
+
+/** @type {import("./boot.js").Runtime | null} */
+let runtime = null;
+/** @type {"" | "boot" | "load" | "chat"} */
+let running = "";
+/** @type {import("./sources.js").ByteSource | null} */
+let source = null;
+let isStopping = false;
+
+function requireRuntime() {
+  if (runtime) return runtime;
+  throw new Failure("bad_request", "The engine is not started.", "Call boot first.");
+}
+
+/**
+ * Runs one exclusive job; a callback that came with it is released afterwards.
+ * @template T
+ * @param {typeof running} name
+ * @param {object} callback
+ * @param {() => Promise<T>} job
+ */
+function exclusively(name, callback, job) {
+  return answer(async () => {
+    try {
+      if (running) throw new Failure("busy", `The engine is busy (${running}).`, "Stop it first.");
+      running = name;
+      isStopping = false;
+      try {
+        return await job();
+      } finally {
+        running = "";
+      }
+    } finally {
+      /** @type {any} */ (callback)?.[Comlink.releaseProxy]?.();
+    }
+  });
+}
+
+/**
+ * Sends a step's first and last event, and at most one in PROGRESS_MS in between.
+ * @param {import("./protocol.js").OnProgress} onProgress
+ * @returns {(progress: Progress) => void}
+ */
+function throttled(onProgress) {
+  let step = "";
+  let sent = 0;
+  return (progress) => {
+    const isEdge = progress.step !== step || progress.done === progress.total;
+    if (!isEdge && performance.now() - sent < PROGRESS_MS) return;
+    step = progress.step;
+    sent = performance.now();
+    onProgress(progress);
+  };
+}
+
+/**
+ * The value of an envelope that Python wrote.
+ * @param {string} json
+ */
+function opened(json) {
+  const envelope = JSON.parse(json);
+  if (envelope.ok) return envelope.value;
+  const { code, message, hint } = envelope.error;
+  throw new Failure(code, message, hint);
+}
+
+const backendInUse = () => (requireRuntime().gpu ? "webgpu" : "cpu");
+
+/** @type {EngineApi} */
+const api = {
+  boot: ({ backend }, onProgress) =>
+    exclusively("boot", onProgress, async () => {
+      if (runtime) throw new Failure("bad_request", "The engine is started already.");
+      runtime = await startRuntime(backend, onProgress);
+      const { version, gpu, notes } = runtime;
+      return {
+        version,
+        protocol: PROTOCOL_VERSION,
+        backend: backendInUse(),
+        adapter: gpu?.adapterName ?? "",
+        notes: [...notes, ...(gpu?.notes ?? [])],
+      };
+    }),
+
+  loadModel: (origin, onProgress) =>
+    exclusively("load", onProgress, async () => {
+      const { engine, notes } = requireRuntime();
+      const report = throttled(onProgress);
+      report({ step: "header", label: "Opening the model", done: 0, total: 0 });
+      try {
+        source = await openSource(origin);
+        const json = await engine.load_model(
+          source,
+          source.name,
+          backendInUse(),
+          (step, label, done, total) => {
+            report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
+          },
+        );
+        /** @type {ModelInfo} */
+        const info = opened(json);
+        if (isStopping) {
+          engine.unload();
+          throw new Failure("cancelled", "The load was stopped.");
+        }
+        return { ...info, notes: [...notes, ...info.notes, source.note].filter(Boolean) };
+      } finally {
+        source = null;
+      }
+    }),
+
+  chat: ({ messages, options }, onToken) =>
+    exclusively("chat", onToken, async () => {
+      const { engine } = requireRuntime();
+      /** @type {(piece: string) => void} Returns nothing: Python would get the promise. */
+      const sendPiece = (piece) => void onToken(piece);
+      const json = JSON.stringify(messages);
+      return opened(await engine.chat(json, JSON.stringify(options), sendPiece));
+    }),
+
+  stop: () =>
+    answer(() => {
+      isStopping = true;
+      source?.abort();
+      if (running === "chat") requireRuntime().engine.stop();
+      return null;
+    }),
+
+  reset: () =>
+    answer(() => {
+      if (running) throw new Failure("busy", `The engine is busy (${running}).`, "Stop it first.");
+      requireRuntime().engine.reset();
+      return null;
+    }),
+
+  unload: () =>
+    answer(() => {
+      if (running) throw new Failure("busy", `The engine is busy (${running}).`, "Stop it first.");
+      requireRuntime().engine.unload();
+      return null;
+    }),
+
+  report: () =>
+    answer(() => {
+      const { engine, gpu, heapBytes, stepMs, version } = requireRuntime();
+      const own = JSON.parse(engine.report());
+      const device = gpu ? JSON.parse(gpu.infoJson()) : {};
+      return {
+        version,
+        backend: backendInUse(),
+        adapter: gpu?.adapterName ?? "",
+        heapBytes: heapBytes(),
+        deviceBytes: own.deviceBytes,
+        details: { ...own.details, bootMs: stepMs, device, userAgent: navigator.userAgent },
+      };
+    }),
+};
+
+Comlink.expose(api);
