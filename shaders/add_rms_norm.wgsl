@@ -1,0 +1,37 @@
+// add_rms_norm: sum = a + b; y = rms_norm(sum, weight)
+// shapes: a, b, sum, y [n, N_COLS]; weight [N_COLS]
+// grid: one row per unit (see lanes), folded over x and y
+// limits: N_COLS % 4 == 0
+// import lib/step.wgsl
+// import lanes as L
+override WG_SIZE: u32 = 64u;
+override N_COLS: u32 = 4u;
+override EPS: f32 = 1e-6;
+override USE_N_OUT: u32 = 0u;
+@group(0) @binding(0) var<storage, read> a: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> b: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> weight: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> sum: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(5) var<uniform> step: Step;
+
+@compute @workgroup_size(WG_SIZE)
+fn main(
+  @builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>,
+  @builtin(local_invocation_index) li: u32
+) {
+  let row = L_unit(wg.x + wg.y * grid.x, li);
+  if (row >= select(step.n_tokens, step.n_out, USE_N_OUT != 0u)) { return; }
+  let n4 = N_COLS / 4u;
+  let base = row * n4;
+  var squares = 0.0;
+  for (var c = L_first(li); c < n4; c += L_stride()) {
+    let v = a[base + c] + b[base + c];
+    squares += dot(v, v);
+    sum[base + c] = v;
+  }
+  let inv = 1.0 / sqrt(L_sum4(vec4<f32>(squares), li).x / f32(N_COLS) + EPS);
+  for (var c = L_first(li); c < n4; c += L_stride()) {
+    y[base + c] = (a[base + c] + b[base + c]) * inv * weight[c];
+  }
+}

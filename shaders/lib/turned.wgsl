@@ -1,0 +1,40 @@
+// turned: one value of a q or k head of a decoded token, normalised and rotated, from the raw row
+// shapes: qkv [(N_HEAD + 2 N_HEAD_KV) * HEAD_DIM]; table [n_ctx, N_ROT / 2] (cos, sin)
+// grid: none (library); the kernel declares qkv, table, q_norm, k_norm and step
+// limits: N_ROT even; NEOX 1 pairs p with p + N_ROT / 2, 0 pairs neighbours
+override N_HEAD: u32 = 1u;
+override N_HEAD_KV: u32 = 1u;
+override N_ROT: u32 = 2u;
+override NEOX: u32 = 0u;
+override HAS_NORM: u32 = 0u;
+override EPS: f32 = 1e-6;
+
+fn normed(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
+  let v = qkv[base + d];
+  if (HAS_NORM == 0u) { return v; }
+  return v * inv * select(q_norm[d], k_norm[d], is_key);
+}
+
+fn turned(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
+  let v = normed(base, d, inv, is_key);
+  if (d >= N_ROT) { return v; }
+  let n_pairs = N_ROT / 2u;
+  let pair = select(d / 2u, d % n_pairs, NEOX != 0u);
+  let is_first = select(d % 2u == 0u, d < n_pairs, NEOX != 0u);
+  let gap = select(1u, n_pairs, NEOX != 0u);
+  let turn = table[step.pos * n_pairs + pair];
+  if (is_first) { return v * turn.x - normed(base, d + gap, inv, is_key) * turn.y; }
+  return normed(base, d - gap, inv, is_key) * turn.y + v * turn.x;
+}
+
+fn turned4(base: u32, d4: u32, inv: f32, is_key: bool) -> vec4<f32> {
+  let d = d4 * 4u;
+  return vec4<f32>(
+    turned(base, d, inv, is_key), turned(base, d + 1u, inv, is_key),
+    turned(base, d + 2u, inv, is_key), turned(base, d + 3u, inv, is_key));
+}
+
+fn raw4(base: u32, d4: u32) -> vec4<f32> {
+  let d = base + d4 * 4u;
+  return vec4<f32>(qkv[d], qkv[d + 1u], qkv[d + 2u], qkv[d + 3u]);
+}

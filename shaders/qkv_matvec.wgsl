@@ -1,0 +1,57 @@
+// qkv_matvec: y = [WQ x + bias_q | WK x + bias_k | WV x + bias_v] for one token
+// shapes: x [N_COLS]; WQ [N_Q, N_COLS], WK [N_K, ..], WV [N_V, ..]; y [N_Q + N_K + N_V]
+// grid: four rows per unit (see lanes), folded over x and y
+// limits: N_COLS % 4 == 0; N_Q and N_K multiples of 4
+// import lanes as L
+// import quant_q as WQ
+// import quant_k as WK
+// import quant_v as WV
+// import lib/dot4.wgsl as WQ
+// import lib/dot4.wgsl as WK
+// import lib/dot4.wgsl as WV
+override WG_SIZE: u32 = 64u;
+override N_COLS: u32 = 32u;
+override N_Q: u32 = 4u;
+override N_K: u32 = 4u;
+override N_V: u32 = 4u;
+override HAS_BIAS: u32 = 0u;
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> WQ_data: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read> WK_data: array<vec4<u32>>;
+@group(0) @binding(3) var<storage, read> WV_data: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read> bias_q: array<f32>;
+@group(0) @binding(5) var<storage, read> bias_k: array<f32>;
+@group(0) @binding(6) var<storage, read> bias_v: array<f32>;
+@group(0) @binding(7) var<storage, read_write> y: array<f32>;
+
+fn bias_at(row: u32) -> f32 {
+  if (row < N_Q) { return bias_q[row]; }
+  if (row < N_Q + N_K) { return bias_k[row - N_Q]; }
+  return bias_v[row - N_Q - N_K];
+}
+
+@compute @workgroup_size(WG_SIZE)
+fn main(
+  @builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>,
+  @builtin(local_invocation_index) li: u32
+) {
+  let row = L_unit(wg.x + wg.y * grid.x, li) * 4u;
+  let n_rows = N_Q + N_K + N_V;
+  if (row >= n_rows) { return; }
+  var part = vec4<f32>(0.0);
+  if (row < N_Q) {
+    part = WQ_dot4(row, N_Q, 0u, L_first(li), L_stride());
+  } else if (row < N_Q + N_K) {
+    part = WK_dot4(row - N_Q, N_K, 0u, L_first(li), L_stride());
+  } else {
+    part = WV_dot4(row - N_Q - N_K, N_V, 0u, L_first(li), L_stride());
+  }
+  let sum = L_sum4(part, li);
+  if (!L_is_writer(li)) { return; }
+  for (var r = 0u; r < 4u; r++) {
+    if (row + r >= n_rows) { return; }
+    var v = sum[r];
+    if (HAS_BIAS != 0u) { v += bias_at(row + r); }
+    y[row + r] = v;
+  }
+}

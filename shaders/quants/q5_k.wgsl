@@ -1,0 +1,33 @@
+// q5_k: the 16 consecutive weights of group i, dequantised as gguf/quants.py does
+// shapes: one plane: blocks of 256 in 176 bytes: d, dmin, scales (16 bytes), qh (32), qs (128)
+// grid: none (library); the kernel declares W_data: array<vec4<u32>>
+// limits: whole blocks per row
+// import lib/unpack.wgsl
+// Scale and minimum of sub-block s from the block's first 16 bytes: d, dmin, then 8 + 8 six-bit
+// numbers in 12 bytes, the upper bits of the last four of each in the top of the first eight.
+fn W_scale_min(head: vec4<u32>, s: u32) -> vec2<f32> {
+  let shift = (s % 4u) * 8u;
+  let first = (head.y >> shift) & 255u;
+  let second = (head.z >> shift) & 255u;
+  let third = (head.w >> shift) & 255u;
+  var sm = vec2<u32>(first & 63u, second & 63u);
+  if (s >= 4u) {
+    sm = vec2<u32>((third & 15u) | ((first >> 2u) & 48u), (third >> 4u) | ((second >> 2u) & 48u));
+  }
+  return unpack2x16float(head.x) * vec2<f32>(sm);
+}
+
+fn W_values(word: u32, high: u32, sm: vec2<f32>) -> vec4<f32> {
+  let q = (word & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4u);
+  return vec4<f32>(bytes_u(q)) * sm.x - sm.y;
+}
+fn W_load16(i: u32) -> mat4x4<f32> {
+  let block = (i / 16u) * 11u;
+  let s = (i % 16u) / 2u;
+  let sm = W_scale_min(W_data[block], s);
+  let h = W_data[block + 1u + i % 2u] >> vec4<u32>(s);
+  let q = W_data[block + 3u + (s / 2u) * 2u + i % 2u] >> vec4<u32>((s % 2u) * 4u);
+  return mat4x4<f32>(
+    W_values(q.x, h.x, sm), W_values(q.y, h.y, sm),
+    W_values(q.z, h.z, sm), W_values(q.w, h.w, sm));
+}

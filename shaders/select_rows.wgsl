@@ -1,0 +1,21 @@
+// select_rows: y[r, :] = x[rows[r], :]
+// shapes: x [n_tokens, N_COLS]; rows [n_out]; y [n_out, N_COLS]
+// grid: one thread per value, folded over x and y
+// limits: none
+// import lib/step.wgsl
+override WG_SIZE: u32 = 64u;
+override N_COLS: u32 = 1u;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read> rows: array<u32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<uniform> step: Step;
+
+@compute @workgroup_size(WG_SIZE)
+fn main(
+  @builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>,
+  @builtin(local_invocation_index) li: u32
+) {
+  let i = (wg.x + wg.y * grid.x) * WG_SIZE + li;
+  if (i >= step.n_out * N_COLS) { return; }
+  y[i] = x[rows[i / N_COLS] * N_COLS + i % N_COLS];
+}
