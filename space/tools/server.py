@@ -89,7 +89,7 @@ class SiteServer:
     @property
     def url(self) -> str:
         """The address of the folder's index page."""
-        return f"http://localhost:{self._server.server_address[1]}/"
+        return f"http://{HOST}:{self._server.server_address[1]}/"
 
     def serve_forever(self) -> None:
         """Serves in this thread until interrupted."""

@@ -91,12 +91,13 @@ def project_files() -> list[Path]:
 
 def check_javascript() -> int:
     """Type-checks the page and the worker by their JSDoc."""
-    if not (ROOT / "web" / "jsconfig.json").exists():
-        return 0
+    configs = [ROOT / folder / "jsconfig.json" for folder in ("web", "worker")]
     node = machine.find_node()
     if node is None:
         return report(["node is missing; remove .venv and run this again to get it"])
-    return machine.run([node, vendor.ensure_types(), "--noEmit", "-p", "web/jsconfig.json"])
+    tsc = vendor.ensure_types()
+    codes = [machine.run([node, tsc, "--noEmit", "-p", path]) for path in configs if path.exists()]
+    return max(codes, default=0)
 
 
 def over_budget() -> list[str]:
