@@ -183,9 +183,10 @@ async function replyNow(reply) {
  * @param {EngineFault} fault
  */
 function failReply(reply, fault) {
-  if (reply.text) reply.finish(reply.text, "Ended by an error");
+  const isClosed = fault.code === "worker_closed"; // on purpose; a load follows
+  if (reply.text) reply.finish(reply.text, isClosed ? "Stopped" : "Ended by an error");
   else chat.dropReply();
-  if (fault.code === "worker_closed") return; // on purpose; a load follows
+  if (isClosed) return;
   // Without its worker or its device the engine needs a fresh start, model included.
   const isGone = !client.isBooted || fault.code === "device_lost";
   setState(isGone ? "error" : "ready");

@@ -26,10 +26,8 @@ export function showName(name, status) {
 /** @param {ModelInfo} info */
 export function showModel(info) {
   showName(info.name, formatBytes(info.nBytes));
-  const more = document.createElement("span");
-  more.className = "wide";
-  more.textContent = ` · ${formatCount(info.nParams)} parameters · ${info.quantisation}`;
-  part("model-size").append(more);
+  const more = ` · ${formatCount(info.nParams)} parameters · ${info.quantisation}`;
+  part("model-size").append(wideOnly(more));
   showBackend(info);
   const notes = info.hasChatTemplate ? info.notes : [...info.notes, TRANSCRIPT_NOTE];
   part("notes").replaceChildren(...notes.map(noteItem));
@@ -39,11 +37,19 @@ export function showModel(info) {
 /** @param {{backend: "webgpu" | "cpu", adapter: string}} where */
 function showBackend({ backend, adapter }) {
   const chip = part("backend-chip");
-  const name = backend === "webgpu" ? "WebGPU" : "CPU";
-  chip.textContent = backend === "webgpu" && adapter ? `${name} · ${adapter}` : name;
-  chip.title = chip.textContent;
+  chip.textContent = backend === "webgpu" ? "WebGPU" : "CPU";
+  if (backend === "webgpu" && adapter) chip.append(wideOnly(` · ${adapter}`));
+  chip.title = chip.textContent ?? "";
   chip.dataset.backend = backend;
   chip.hidden = false;
+}
+
+/** @param {string} text Left out on a phone. */
+function wideOnly(text) {
+  const span = document.createElement("span");
+  span.className = "wide";
+  span.textContent = text;
+  return span;
 }
 
 /** @param {string} text */

@@ -80,7 +80,9 @@ export class ProgressView {
     const now = performance.now();
     this.#start ??= { time: now, bytes: done };
     const seconds = (now - this.#start.time) / 1000;
-    const text = `${formatBytes(done)} of ${formatBytes(total)}`;
+    const [amount, unit] = formatBytes(done).split(" ");
+    const whole = formatBytes(total);
+    const text = whole.endsWith(` ${unit}`) ? `${amount} of ${whole}` : `${amount} ${unit} of ${whole}`;
     if (seconds < 1.5) return text;
     const speed = (done - this.#start.bytes) / seconds;
     const left = speed > 0 ? Math.ceil((total - done) / speed) : Infinity;

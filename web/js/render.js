@@ -33,7 +33,10 @@ const markdown = new Marked({
   breaks: true,
   renderer: {
     // HTML in a reply is text to read, bar a few plain tags that models use inside Markdown.
-    html: ({ text }) => (PLAIN_TAG.test(text.trim()) ? text : escape(text)),
+    html: ({ text, block }) => {
+      if (PLAIN_TAG.test(text.trim())) return text;
+      return block ? `<p>${escape(text.trim()).replaceAll("\n", "<br>")}</p>` : escape(text);
+    },
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
     // Fetching an image would tell its host what was said here; a link leaves that to the reader.
     image: ({ href, text }) => `<a href="${escape(href)}">${escape(text || href)}</a>`,

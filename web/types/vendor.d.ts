@@ -14,7 +14,7 @@ declare module "*/vendor/marked.esm.js" {
     raw: string;
   }
   export interface Renderer {
-    html(token: { text: string }): string;
+    html(token: { text: string; block: boolean }): string;
     checkbox(token: { checked: boolean }): string;
     image(token: { href: string; text: string }): string;
   }
