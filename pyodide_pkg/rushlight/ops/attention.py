@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..graph.ir import Attr, Shape
 from .norm import rms_norm
 from .opdef import AttrSpec, Case, OpDef, Shapes, require
+from .product import product
 from .rope import ROPE_ATTRS, check_rope, rope
 
 F32 = NDArray[np.float32]
@@ -62,13 +63,14 @@ def attention(
     y = np.empty((n, n_head_kv, group, v.shape[-1]), np.float32)
     for head in range(n_head_kv):
         flat = np.ascontiguousarray(queries[:, head].reshape(n * group, head_dim))
-        scores = (flat @ k[:, head].T).reshape(n, group, -1) * np.float32(scale)
+        scores = product(flat, k[:, head]).reshape(n, group, -1) * np.float32(scale)
         if softcap:
             scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
         scores = np.where(seen[:, None], scores, np.float32(-3.0e38))
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True, dtype=np.float32)
-        y[:, head] = (weights.reshape(n * group, -1) @ v[:, head]).reshape(n, group, -1)
+        mixed = product(weights.reshape(n * group, -1), np.ascontiguousarray(v[:, head].T))
+        y[:, head] = mixed.reshape(n, group, -1)
     return y.reshape(n, -1)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..graph.ir import Attr, Shape
 from .elementwise import ACTIVATIONS, glu
 from .opdef import AttrSpec, Case, OpDef, Shapes, require
+from .product import product
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -26,8 +27,7 @@ def get_rows(ids: I32, table: F32, *, scale: float = 1.0) -> F32:
 
 def matmul(x: F32, weight: F32, bias: F32 | None = None) -> F32:
     """``x @ weight.T + bias`` for x [n, n_cols] and weight [n_rows, n_cols]."""
-    # One row is a matrix-vector product; numpy without BLAS (Pyodide) is faster when told so.
-    y = (weight @ x[0])[None] if len(x) == 1 else x @ weight.T
+    y = product(x, weight)
     return y if bias is None else y + bias
 
 
