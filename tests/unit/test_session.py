@@ -1,0 +1,159 @@
+"""Sessions and generation on a scripted device: no model, no arithmetic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rushlight.errors import ContextFullError, InvalidInputError
+from rushlight.generate import GenerateOptions, Generation
+from rushlight.sampling import Sampler, SamplingParams
+from rushlight.session import Session, check_ids
+
+EOS = 0
+
+
+class CountingExecutor:
+    """Answers token + 1, and remembers every call."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[list[int], int, str]] = []
+
+    def new_state(self) -> dict[str, int]:
+        return {}
+
+    async def forward(
+        self, state: Any, tokens: Sequence[int], position: int, out_rows: Sequence[int], want: str
+    ) -> Any:
+        self.calls.append((list(tokens), position, want))
+        if want == "none":
+            return None
+        following = np.array([(tokens[row] + 1) % 50 for row in out_rows], np.int32)
+        return following if want == "argmax" else np.eye(50, dtype=np.float32)[following] * 30
+
+    def rewind(self, state: Any, position: int) -> int:
+        return position
+
+
+class Letters:
+    """Token n is the n-th letter."""
+
+    eos_ids = frozenset({EOS})
+
+    def detokenizer(self, **options: Any) -> Any:
+        return SimpleNamespace(push=lambda token: chr(96 + token), flush=lambda: "")
+
+
+def make_model(n_ctx: int = 64, n_batch: int = 4) -> Any:
+    return SimpleNamespace(
+        executor=CountingExecutor(),
+        tokenizer=Letters(),
+        n_ctx=n_ctx,
+        n_batch=n_batch,
+        check_ids=lambda ids: check_ids(ids, 50),
+        sampler=lambda options: Sampler(options.sampling),
+    )
+
+
+def generation(model: Any, session: Session, prompt: list[int], **options: Any) -> Generation:
+    sampling = options.pop("sampling", SamplingParams(temperature=0))
+    return Generation(
+        session, model.tokenizer, prompt, GenerateOptions(sampling=sampling, **options)
+    )
+
+
+def test_prefill_goes_by_chunks_and_only_the_last_asks_for_an_answer() -> None:
+    model = make_model()
+    made = generation(model, Session(model), [1, 2, 3, 4, 5, 6], max_tokens=3)
+    assert list(made) == ["g", "h", "i"]
+    assert model.executor.calls == [
+        ([1, 2, 3, 4], 0, "none"),
+        ([5, 6], 4, "argmax"),
+        ([7], 6, "argmax"),
+        ([8], 7, "argmax"),
+    ]
+    assert made.finish_reason == "length" and made.stats.n_generated == 3
+
+
+def test_sampling_asks_for_logits() -> None:
+    model = make_model()
+    made = generation(
+        model, Session(model), [1], max_tokens=2, sampling=SamplingParams(temperature=1.0, seed=1)
+    )
+    assert made.text() == "bc"
+    assert [want for _, _, want in model.executor.calls] == ["logits", "logits"]
+
+
+def test_async_iteration_gives_the_same_pieces() -> None:
+    model = make_model()
+
+    async def collect() -> list[str]:
+        return [piece async for piece in generation(model, Session(model), [4], max_tokens=3)]
+
+    assert asyncio.run(collect()) == ["e", "f", "g"]
+
+
+def test_an_edit_rewinds_to_the_common_prefix() -> None:
+    model = make_model()
+    session = Session(model)
+    generation(model, session, [1, 2, 3], max_tokens=2).text()
+    assert session.tokens == [1, 2, 3, 4]
+    model.executor.calls.clear()
+    made = generation(model, session, [1, 2, 9], max_tokens=1)
+    made.text()
+    assert made.stats.n_reused == 2
+    assert model.executor.calls == [([9], 2, "argmax")]
+
+
+def test_the_same_prompt_again_still_runs_its_last_token() -> None:
+    model = make_model()
+    session = Session(model)
+    generation(model, session, [1, 2, 3], max_tokens=1).text()
+    made = generation(model, session, [1, 2, 3], max_tokens=1)
+    assert made.text() == "d" and made.stats.n_reused == 2
+
+
+def test_an_end_token_stops() -> None:
+    model = make_model()
+    made = generation(model, Session(model), [47], max_tokens=9)
+    assert made.text() == chr(96 + 48) + chr(96 + 49) and made.finish_reason == "stop"
+
+
+def test_a_stop_string_across_tokens_stops_and_is_not_shown() -> None:
+    model = make_model()
+    made = generation(model, Session(model), [1], max_tokens=9, stop=("de",))
+    assert made.text() == "bc" and made.finish_reason == "stop"
+
+
+def test_a_full_context_stops() -> None:
+    model = make_model(n_ctx=5)
+    made = generation(model, Session(model), [1, 2, 3], max_tokens=9)
+    assert made.text() == "def" and made.finish_reason == "context_full"
+    with pytest.raises(ContextFullError, match="6 tokens"):
+        generation(model, Session(model), [1] * 6).text()
+
+
+def test_cancel_in_prefill_and_in_decode_keeps_what_was_run() -> None:
+    model = make_model()
+    session = Session(model)
+    made = generation(model, session, list(range(1, 11)), max_tokens=5)
+    made.cancel()
+    assert made.text() == "" and made.finish_reason == "cancelled"
+    assert session.tokens == [1, 2, 3, 4]
+    made = generation(model, session, list(range(1, 11)), max_tokens=5)
+    pieces = []
+    for piece in made:
+        pieces.append(piece)
+        made.cancel()
+    assert pieces == ["k"] and made.finish_reason == "cancelled" and made.stats.n_reused == 4
+
+
+@pytest.mark.parametrize(("ids", "value"), [([], "empty"), ([1, 50], "50"), ([-1], "-1")])
+def test_ids_outside_the_vocabulary_are_named(ids: list[int], value: str) -> None:
+    with pytest.raises(InvalidInputError, match=value):
+        check_ids(ids, 50)
