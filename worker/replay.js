@@ -3,6 +3,7 @@
 
 import { decodeBytes, outOfDeviceMemory } from "./gpu.js";
 import { Failure } from "./failure.js";
+import { Pacer } from "./pacer.js";
 import { writeWeights } from "./weights.js";
 
 /** @typedef {import("./gpu.js").GpuDevice} GpuDevice */
@@ -34,29 +35,7 @@ import { writeWeights } from "./weights.js";
  * @property {Promise<GPUError | null> | null} allocated
  */
 
-const SUBMIT_TARGET_MS = 30;
 const WANTED = ["", "logits", "argmax"];
-
-/** Cuts dispatches into submits of about SUBMIT_TARGET_MS; the same rule as Python's Pacer. */
-class Pacer {
-  /** @param {number} nDispatches */
-  constructor(nDispatches) {
-    this.costMs = new Float64Array(nDispatches).fill(SUBMIT_TARGET_MS / 8);
-  }
-
-  /** @param {number} start @param {number} stop */
-  endOfSubmit(start, stop) {
-    let end = start;
-    let total = this.costMs[end++];
-    while (end < stop && total + this.costMs[end] <= SUBMIT_TARGET_MS) total += this.costMs[end++];
-    return end;
-  }
-
-  /** @param {number} start @param {number} stop @param {number} elapsedMs */
-  measured(start, stop, elapsedMs) {
-    this.costMs.fill(Math.max(elapsedMs, 1e-3) / (stop - start), start, stop);
-  }
-}
 
 /** @param {number} n Bytes rounded up to whole words, as buffers and writes need. */
 const words = (n) => Math.max(4, Math.ceil(n / 4) * 4);
@@ -128,7 +107,7 @@ export class GpuModel {
    * Writes bytes into a slot; a tail of less than a word is padded with zeros.
    * @param {string} slot
    * @param {number} offset
-   * @param {Uint8Array} data
+   * @param {Uint8Array<ArrayBuffer>} data
    */
   write(slot, offset, data) {
     const buffer = /** @type {GPUBuffer} */ (this.buffers.get(slot));

@@ -12,7 +12,7 @@ import { Failure, throwIfAborted } from "./failure.js";
  * @property {string} name
  * @property {number} size
  * @property {string} note A visible fall-back, or "".
- * @property {(offset: number, n: number) => Promise<Uint8Array>} read Exactly n bytes, aligned.
+ * @property {(offset: number, n: number) => Promise<Uint8Array<ArrayBuffer>>} read Exactly n bytes, aligned.
  * @property {() => void} abort Ends reads under way and to come with "cancelled".
  */
 

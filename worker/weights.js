@@ -13,7 +13,7 @@
  * @typedef {[tensor: string, slot: string, part: number, sourceOffset: number,
  *   sourceBytes: number, typeSize: number, planes: Plane[]]} Upload
  */
-/** @typedef {{upload: Upload, first: number, nBlocks: number, data: Promise<Uint8Array>}} Piece */
+/** @typedef {{upload: Upload, first: number, nBlocks: number, data: Promise<Uint8Array<ArrayBuffer>>}} Piece */
 
 const PIECE_BYTES = 16 << 20;
 /** Pieces hold a multiple of this many blocks, so each plane's piece starts on a whole word. */
@@ -91,7 +91,7 @@ async function drain(model) {
 /**
  * @param {GpuModel} model
  * @param {Piece} piece
- * @param {Uint8Array} data
+ * @param {Uint8Array<ArrayBuffer>} data
  */
 function writePiece(model, { upload, first, nBlocks }, data) {
   const [, slot, , , , typeSize, planes] = upload;
@@ -103,7 +103,7 @@ function writePiece(model, { upload, first, nBlocks }, data) {
 
 /**
  * Bytes offset..offset+nBytes of every block, contiguous. Copies in the widest unit that fits.
- * @param {Uint8Array} data Starts at byte 0 of its buffer.
+ * @param {Uint8Array<ArrayBuffer>} data Starts at byte 0 of its buffer.
  * @param {number} typeSize
  * @param {number} nBlocks
  * @param {number} offset

@@ -1,0 +1,69 @@
+// @ts-check
+/** The worker of the harness: the engine's own modules, driven by tests. */
+
+import { startRuntime } from "../worker/boot.js";
+import { asFailure } from "../worker/protocol.js";
+import { decodeBytes, openGpu } from "../worker/gpu.js";
+import { openSource } from "../worker/sources.js";
+import { gatherPlane } from "../worker/weights.js";
+
+const say = (/** @type {string} */ status) => self.postMessage({ status });
+
+/** @type {Record<string, (options: any) => Promise<any>>} */
+const jobs = {
+  /** Replays steps of a program without Python: [state, plan, start, stop, want, bytes, words]. */
+  async replay({ program, uploads, source, nStates, steps, isFloor, cancelAfterMs }) {
+    const gpu = await openGpu({ floor: isFloor });
+    const model = await gpu.createModel(program, () => {});
+    /** @type {number[][]} */
+    const progress = [];
+    const bytes = gpu.bytesSource(decodeBytes(source), "weights");
+    await model.writeWeights([bytes], uploads, (done, total) => progress.push([done, total]));
+    const states = Array.from({ length: nStates }, () => model.newState());
+    const results = [];
+    const began = performance.now();
+    for (const [state, plan, start, stop, want, nBytes, words] of steps) {
+      model.inputOf(plan).set(words);
+      if (cancelAfterMs !== undefined) setTimeout(() => model.cancel(), cancelAfterMs);
+      const result = await model.run(states[state], plan, start, stop, want, nBytes);
+      results.push(result && Array.from(result));
+    }
+    const ms = performance.now() - began;
+    const { submits } = model;
+    model.destroy();
+    return { results, progress, submits, ms, info: JSON.parse(gpu.infoJson()) };
+  },
+
+  /** Runs the op cases through Python on one backend. */
+  async opCases({ backend, only }) {
+    const { engine, stepMs } = await startRuntime(backend, ({ label }) => say(label));
+    const envelope = JSON.parse(await engine.run_op_cases(backend, only, say));
+    return { ...envelope, stepMs };
+  },
+
+  /** Reads ranges of a source: what each gave, as a list of bytes, or the failure. */
+  async read({ url, blob, ranges, size }) {
+    const source = await openSource(
+      url ? { kind: "url", url, nBytes: size } : { kind: "file", file: new Blob(blob), name: "f" },
+    );
+    const parts = [];
+    for (const [offset, n] of ranges) parts.push(Array.from(await source.read(offset, n)));
+    return { parts, size: source.size, note: source.note, name: source.name };
+  },
+
+  /** Planes of blocks. */
+  async planes({ data, typeSize, nBlocks, planes }) {
+    return planes.map((/** @type {number[]} */ [offset, n]) =>
+      Array.from(gatherPlane(new Uint8Array(data), typeSize, nBlocks, offset, n)),
+    );
+  },
+};
+
+self.addEventListener("message", async ({ data }) => {
+  try {
+    self.postMessage({ value: await jobs[data.job](data.options) });
+  } catch (error) {
+    const details = /** @type {any} */ (error).details ?? {};
+    self.postMessage({ error: { ...asFailure(error), details } });
+  }
+});
