@@ -68,8 +68,10 @@ function formatCount(n) {
 /** @param {import("../worker/protocol.js").ReplyStats | null} stats Of the last reply. */
 export function showSpeed(stats) {
   const speed = stats ? decodeSpeed(stats) : 0;
-  part("reply-speed").textContent = speed ? `${formatNumber(speed)} tokens/s` : "";
-  part("first-token").textContent = stats?.nGenerated
-    ? `first after ${formatSeconds(stats.prefillMs)}`
-    : "";
+  part("reply-speed").replaceChildren(
+    ...(speed ? [`${formatNumber(speed)} tok`, wideOnly("ens"), "/s"] : []),
+  );
+  part("first-token").replaceChildren(
+    ...(stats?.nGenerated ? ["first ", wideOnly("after "), formatSeconds(stats.prefillMs)] : []),
+  );
 }
