@@ -87,6 +87,8 @@ class Plan:
     head_start: int = 0
     """Index of the first dispatch that only serves the outputs; a chunk with no wanted row
     stops there."""
+    n_out_max: int = 1
+    """Most output rows of one run of the head; more rows of a chunk run the head again."""
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain lists and numbers, kernels deduplicated, ready for ``JSON.parse``."""
@@ -114,6 +116,7 @@ class Plan:
             },
             "outputs": {k: [b.slot, b.offset, b.n_bytes] for k, b in self.outputs.items()},
             "head_start": self.head_start,
+            "n_out_max": self.n_out_max,
         }
 
 

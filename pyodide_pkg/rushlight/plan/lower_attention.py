@@ -1,0 +1,162 @@
+"""Lowerings of rope, the cache and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import UnsupportedOpError
+from ..graph.ir import Attr, Node
+from ..ops.rope import TABLE_ATTRS, cos_sin_table
+from .builder import PlanBuilder
+from .plan import Binding
+
+N_QUERY = 8
+"""Tokens per workgroup of attention_prefill_tiles.wgsl."""
+
+
+def rope_table(b: PlanBuilder, attrs: Mapping[str, Attr], freq_factors: str | None) -> Binding:
+    """The constant slot with cosines and sines, shared by every node that turns alike."""
+    key = "_".join(f"{attrs[name]}" for name in TABLE_ATTRS)
+    name = f"rope.{key}" + (f".{freq_factors}" if freq_factors else "")
+    if name in b.weights.slots:
+        return Binding(name)
+    factors = b.weights.read_tensor(freq_factors) if freq_factors else None
+    return b.weights.constant(name, cos_sin_table(b.options.n_ctx, attrs, factors))
+
+
+def lower_rope(b: PlanBuilder, node: Node) -> None:
+    """One thread per value."""
+    attrs, x, y = b.attrs(node), node.inputs["x"], node.outputs["y"]
+    size = 64
+    b.emit(
+        "rope",
+        [b.value(x), rope_table(b, attrs, node.inputs.get("freq_factors")), b.value(y)],
+        b.fold(-(-b.options.n_tokens_max * b.n_cols(x) // size)),
+        overrides={
+            "WG_SIZE": size,
+            "N_HEAD": _int(attrs, "n_head"),
+            "HEAD_DIM": _int(attrs, "head_dim"),
+            "N_ROT": _int(attrs, "n_rot"),
+            "NEOX": attrs["layout"] == "neox",
+        },
+    )
+
+
+def lower_kv_store(b: PlanBuilder, node: Node) -> None:
+    """Keys and values to the cache; the state's new name is the same slots."""
+    k, v = node.inputs["k"], node.inputs["v"]
+    k4, v4 = _fours(b.n_cols(k), node.op), _fours(b.n_cols(v), node.op)
+    size = 64
+    b.emit(
+        "kv_store",
+        [b.value(k), b.value(v), *b.state(node.inputs["cache"])],
+        b.fold(-(-b.options.n_tokens_max * (k4 + v4) // size)),
+        imports=[b.kv_import()],
+        overrides={"WG_SIZE": size, "K4": k4, "V4": v4},
+    )
+
+
+def lower_attention(b: PlanBuilder, node: Node) -> None:
+    """Causal attention of a chunk over the cache."""
+    attrs = b.attrs(node)
+    d4 = _head_fours(b, node, attrs)
+    n_head = _int(attrs, "n_head")
+    overrides = _head_overrides(attrs)
+    bindings = [b.value(node.inputs["q"]), *b.state(node.inputs["cache"])]
+    bindings.append(b.value(node.outputs["y"]))
+    n = b.options.n_tokens_max
+    if b.is_rows:
+        overrides["WG_SIZE"] = size = 8 if n <= 64 else 16
+        b.emit(
+            "attention_prefill_rows",
+            bindings,
+            (-(-n // size), n_head, 1),
+            imports=[b.kv_import()],
+            consts={"D4": d4},
+            overrides=overrides,
+        )
+        return
+    if d4 > 96:
+        raise UnsupportedOpError(
+            f"attention with head_dim {d4 * 4} is not supported by the webgpu backend (most: 384).",
+            hint="Use the CPU backend for this model.",
+        )
+    b.emit(
+        "attention_prefill_tiles",
+        bindings,
+        (-(-n // N_QUERY), n_head, 1),
+        imports=[b.kv_import()],
+        consts={"D4": d4, "N_ACC": -(-d4 * N_QUERY // 64)},
+        overrides=overrides,
+    )
+
+
+def lower_attention_step(b: PlanBuilder, node: Node) -> None:
+    """Everything between the q/k/v product and the output product of one token."""
+    attrs = b.attrs(node)
+    d4 = _head_fours(b, node, attrs)
+    n_head = _int(attrs, "n_head")
+    has_norm = "q_norm" in node.inputs
+    norms = [
+        b.weights.vector(node.inputs[port]) if has_norm else b.weights.zero()
+        for port in ("q_norm", "k_norm")
+    ]
+    table = rope_table(b, attrs, node.inputs.get("freq_factors"))
+    bindings = [b.value(node.inputs["qkv"]), table, *norms]
+    bindings += [*b.state(node.inputs["cache"]), b.value(node.outputs["y"])]
+    overrides = _head_overrides(attrs) | {
+        "N_ROT": _int(attrs, "n_rot"),
+        "NEOX": attrs["layout"] == "neox",
+        "HAS_NORM": has_norm,
+        "EPS": float(attrs["eps"]),  # type: ignore[arg-type]
+    }
+    if b.is_rows:
+        size, n_groups = 8, -(-n_head // 8)
+    else:
+        size, n_groups = (128 if d4 <= 128 else 256), n_head
+    b.emit(
+        f"attention_step_{b.options.variant}",
+        bindings,
+        (n_groups, 1, 1),
+        imports=[b.kv_import()],
+        consts={"D4": d4},
+        overrides={**overrides, "WG_SIZE": size},
+    )
+
+
+def _int(attrs: Mapping[str, Attr], name: str) -> int:
+    return int(attrs[name])  # type: ignore[arg-type]
+
+
+def _fours(n: int, op: str) -> int:
+    if n % 4:
+        raise UnsupportedOpError(
+            f"{op} with rows of {n} values is not supported by the webgpu backend; it needs a "
+            "multiple of 4.",
+            hint="Use the CPU backend for this model.",
+        )
+    return n // 4
+
+
+def _head_fours(b: PlanBuilder, node: Node, attrs: Mapping[str, Attr]) -> int:
+    """A quarter of the head size, after checking what the kernels assume of it."""
+    head_dim = _int(attrs, "head_dim")
+    name = node.inputs["cache"].partition("@")[0]
+    width_k, width_v = b.graph.state[name].shape
+    if width_k != width_v:
+        raise UnsupportedOpError(
+            f"{name} has keys of {width_k} and values of {width_v} columns; the webgpu backend "
+            "needs them equal.",
+            hint="Use the CPU backend for this model.",
+        )
+    return _fours(head_dim, node.op)
+
+
+def _head_overrides(attrs: Mapping[str, Attr]) -> dict[str, float]:
+    return {
+        "N_HEAD": _int(attrs, "n_head"),
+        "N_HEAD_KV": _int(attrs, "n_head_kv"),
+        "WINDOW": _int(attrs, "window"),
+        "SCALE": float(attrs["scale"]),  # type: ignore[arg-type]
+        "SOFTCAP": float(attrs["softcap"]),  # type: ignore[arg-type]
+    }

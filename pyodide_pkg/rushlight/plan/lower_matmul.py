@@ -1,0 +1,219 @@
+"""Lowerings of products with a weight: get_rows, matmul and its fusions."""
+
+from __future__ import annotations
+
+from ..graph.ir import Node
+from .builder import PlanBuilder
+from .plan import Binding
+from .weights import WeightChunk
+
+ACTIVATIONS = {"silu": 0, "gelu_tanh": 1, "gelu": 2}
+
+
+def power_of_two(n: int, low: int, high: int) -> int:
+    """The largest power of two at most ``n``, kept within low..high."""
+    return min(high, max(low, 1 << max(0, n.bit_length() - 1)))
+
+
+def matvec_size(b: PlanBuilder, n_rows: int, n_cols: int) -> tuple[int, tuple[int, int, int]]:
+    """Workgroup size and grid of a matvec kernel over ``n_rows`` rows, four to a unit."""
+    units = -(-n_rows // 4)
+    if b.is_rows:
+        # Small enough that a few cores have several workgroups each.
+        size = power_of_two(units // 8, 8, 64)
+        return size, b.fold(-(-units // size))
+    return (64 if n_cols >= 1024 else 32), b.fold(units)
+
+
+def lower_get_rows(b: PlanBuilder, node: Node) -> None:
+    """One dispatch per chunk of the table; each writes the rows whose ids it holds."""
+    y = b.value(node.outputs["y"])
+    for chunk in b.weights.matrix(node.inputs["table"]):
+        threads = b.options.n_tokens_max * -(-chunk.n_cols // 16)
+        size = 16 if b.is_rows else 64
+        b.emit(
+            "get_rows",
+            [b.value(node.inputs["ids"]), chunk.binding, y],
+            b.fold(-(-threads // size)),
+            imports=[("W", chunk.quant)],
+            overrides={
+                "WG_SIZE": size,
+                "N_ROWS": chunk.n_rows,
+                "N_COLS": chunk.n_cols,
+                "SCALE": float(b.attrs(node)["scale"]),  # type: ignore[arg-type]
+                **chunk.overrides(),
+            },
+            params={"row_start": chunk.row_start},
+            label=f"get_rows {chunk.binding.slot}",
+        )
+
+
+def lower_matmul(b: PlanBuilder, node: Node) -> None:
+    """``matmul`` and ``matmul_add``: matvec for one row, a tiled product for more."""
+    product(
+        b,
+        node.inputs["x"],
+        node.inputs["weight"],
+        b.value(node.outputs["y"]),
+        y_cols=b.n_cols(node.outputs["y"]),
+        bias=node.inputs.get("bias"),
+        residual=node.inputs.get("residual"),
+    )
+
+
+def product(
+    b: PlanBuilder,
+    x: str,
+    weight: str,
+    y: Binding,
+    *,
+    y_cols: int,
+    y_start: int = 0,
+    bias: str | None = None,
+    residual: str | None = None,
+) -> None:
+    """``y[:, y_start..] = x @ weight.T (+ bias) (+ residual)``, one dispatch per chunk."""
+    symbol = b.rows_symbol(x)
+    n = b.max_rows(symbol)
+    for chunk in b.weights.matrix(weight):
+        file, size, grid = _product_kernel(b, chunk, n)
+        overrides: dict[str, float] = {
+            "N_ROWS": chunk.n_rows,
+            "N_COLS": chunk.n_cols,
+            "Y_COLS": y_cols,
+            "USE_N_OUT": symbol == "n_out",
+            "HAS_BIAS": bias is not None,
+            "HAS_RESIDUAL": residual is not None,
+            **chunk.overrides(),
+        }
+        if size:
+            overrides["WG_SIZE"] = size
+        imports = [("W", chunk.quant)]
+        if file == "matvec":
+            imports.append(b.lanes())
+        b.emit(
+            file,
+            [
+                b.value(x),
+                chunk.binding,
+                b.weights.vector(bias) if bias else b.weights.zero(),
+                b.value(residual) if residual else b.weights.zero(),
+                y,
+            ],
+            grid,
+            imports=imports,
+            overrides=overrides,
+            params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
+            label=f"{file} {chunk.binding.slot}",
+        )
+
+
+def _product_kernel(
+    b: PlanBuilder, chunk: WeightChunk, n: int
+) -> tuple[str, int, tuple[int, int, int]]:
+    """File, workgroup size (0: fixed by the file) and grid for a product with ``n`` rows of x."""
+    if n == 1:
+        size, grid = matvec_size(b, chunk.n_rows, chunk.n_cols)
+        return "matvec", size, grid
+    if not b.is_rows:
+        return "matmul_tiles", 0, b.fold(-(-chunk.n_rows // 64), -(-n // 32))
+    units = -(-chunk.n_rows // 4)
+    size = power_of_two(units // 4, 8, 32)
+    return "matmul_rows", size, b.fold(-(-units // size), -(-n // 8))
+
+
+def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
+    """Three weights in one dispatch; three dispatches if one of them is split or odd."""
+    chunks = {p: b.weights.matrix(node.inputs[f"weight_{p}"]) for p in "qkv"}
+    biases = {p: node.inputs.get(f"bias_{p}") for p in "qkv"}
+    n_rows = {p: sum(c.n_rows for c in chunks[p]) for p in "qkv"}
+    y, y_cols = b.value(node.outputs["y"]), sum(n_rows.values())
+    has_bias = all(biases.values())
+    one_each = all(len(c) == 1 for c in chunks.values())
+    if not one_each or n_rows["q"] % 4 or n_rows["k"] % 4 or has_bias != any(biases.values()):
+        start = 0
+        for p in "qkv":
+            weight = node.inputs[f"weight_{p}"]
+            product(b, node.inputs["x"], weight, y, y_cols=y_cols, y_start=start, bias=biases[p])
+            start += n_rows[p]
+        return
+    q, k, v = (chunks[p][0] for p in "qkv")
+    size, grid = matvec_size(b, y_cols, q.n_cols)
+    b.emit(
+        "qkv_matvec",
+        [
+            b.value(node.inputs["x"]),
+            *(c.binding for c in (q, k, v)),
+            *(b.weights.vector(bias) if bias else b.weights.zero() for bias in biases.values()),
+            y,
+        ],
+        grid,
+        imports=[("WQ", q.quant), ("WK", k.quant), ("WV", v.quant), b.lanes()],
+        overrides={
+            "WG_SIZE": size,
+            "N_COLS": q.n_cols,
+            "N_Q": q.n_rows,
+            "N_K": k.n_rows,
+            "N_V": v.n_rows,
+            "HAS_BIAS": has_bias,
+            **q.overrides("WQ"),
+            **k.overrides("WK"),
+            **v.overrides("WV"),
+        },
+        has_step=False,
+        label=f"qkv_matvec {q.binding.slot}",
+    )
+
+
+def lower_glu_matmul(b: PlanBuilder, node: Node) -> None:
+    """Both products and the gate in one dispatch; three if a weight is split."""
+    x, y = node.inputs["x"], node.outputs["y"]
+    names = [node.inputs["weight_gate"], node.inputs["weight_up"]]
+    gate, up = (b.weights.matrix(name) for name in names)
+    n_rows = b.n_cols(y)
+    activation = ACTIVATIONS[str(b.attrs(node)["activation"])]
+    if len(gate) > 1 or len(up) > 1:
+        parts = [b.temp(f"{y}.part", b.value(y).n_bytes) for _ in names]
+        for name, part in zip(names, parts, strict=True):
+            product(b, x, name, part, y_cols=n_rows)
+        emit_elementwise(
+            b, "glu", [*parts, b.value(y)], n_rows, b.rows_symbol(x), {"ACTIVATION": activation}
+        )
+        return
+    size, grid = matvec_size(b, n_rows, gate[0].n_cols)
+    b.emit(
+        "glu_matvec",
+        [b.value(x), gate[0].binding, up[0].binding, b.value(y)],
+        grid,
+        imports=[("WG", gate[0].quant), ("WU", up[0].quant), b.lanes()],
+        overrides={
+            "WG_SIZE": size,
+            "N_ROWS": n_rows,
+            "N_COLS": gate[0].n_cols,
+            "ACTIVATION": activation,
+            **gate[0].overrides("WG"),
+            **up[0].overrides("WU"),
+        },
+        has_step=False,
+        label=f"glu_matvec {gate[0].binding.slot}",
+    )
+
+
+def emit_elementwise(
+    b: PlanBuilder,
+    file: str,
+    bindings: list[Binding],
+    n_cols: int,
+    symbol: str,
+    overrides: dict[str, float],
+) -> None:
+    """One thread per value of rows counted by ``symbol``."""
+    size = 64
+    b.emit(
+        file,
+        bindings,
+        b.fold(-(-b.max_rows(symbol) * n_cols // size)),
+        overrides={
+            "WG_SIZE": size, "N_COLS": n_cols, "USE_N_OUT": symbol == "n_out", **overrides
+        },  # fmt: skip
+    )

@@ -1,0 +1,123 @@
+"""Lowerings of ops that work within a row: norms, elementwise, row selection, argmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import UnsupportedOpError
+from ..graph.ir import Node
+from .builder import PlanBuilder
+from .lower_matmul import ACTIVATIONS, emit_elementwise
+from .plan import Binding
+
+ARGMAX_SHARE = 64
+"""Values per thread of the first argmax stage; the same number stands in argmax_part.wgsl."""
+
+
+def emit_norm(
+    b: PlanBuilder, node: Node, bindings: Sequence[Binding], row: str, n_group: int = 1
+) -> None:
+    """A kernel that normalises each group of each row of ``row``."""
+    n_cols = b.n_cols(row) // n_group
+    if n_cols % 4:
+        raise UnsupportedOpError(
+            f"{node.op} over {n_cols} values is not supported by the webgpu backend; it needs a "
+            "multiple of 4.",
+            hint="Use the CPU backend for this model.",
+        )
+    symbol = b.rows_symbol(row)
+    rows = b.max_rows(symbol) * n_group
+    size = 8 if b.is_rows else 64
+    overrides: dict[str, float] = {
+        "WG_SIZE": size,
+        "N_COLS": n_cols,
+        "EPS": float(b.attrs(node)["eps"]),  # type: ignore[arg-type]
+        "USE_N_OUT": symbol == "n_out",
+    }
+    if node.op == "rms_norm":
+        overrides["N_GROUP"] = n_group
+    grid = b.fold(-(-rows // size) if b.is_rows else rows)
+    b.emit(node.op, bindings, grid, imports=[b.lanes()], overrides=overrides)
+
+
+def lower_rms_norm(b: PlanBuilder, node: Node) -> None:
+    """Norm of whole rows, or of each group of a row."""
+    x, y = b.value(node.inputs["x"]), b.value(node.outputs["y"])
+    n_group = int(b.attrs(node)["n_group"])  # type: ignore[arg-type]
+    emit_norm(
+        b, node, [x, b.weights.vector(node.inputs["weight"]), y], node.inputs["x"], n_group
+    )
+
+
+def lower_joint_norm(b: PlanBuilder, node: Node) -> None:
+    """``add_rms_norm``, ``sandwich_norm`` and ``norm_add``: two rows in, then the weights."""
+    first, second, *weights = node.inputs.values()
+    bindings = [b.value(first), b.value(second)]
+    bindings += [b.weights.vector(name) for name in weights]
+    bindings += [b.value(name) for name in node.outputs.values()]
+    emit_norm(b, node, bindings, first)
+
+
+def lower_elementwise(b: PlanBuilder, node: Node) -> None:
+    """``add``, ``scale``, ``softcap`` and ``glu``: the output is shaped like the inputs."""
+    attrs = b.attrs(node)
+    overrides: dict[str, float] = {}
+    if node.op == "glu":
+        overrides["ACTIVATION"] = ACTIVATIONS[str(attrs["activation"])]
+    elif node.op != "add":
+        name = {"scale": "factor", "softcap": "cap"}[node.op]
+        overrides[name.upper()] = float(attrs[name])  # type: ignore[arg-type]
+    y = node.outputs["y"]
+    # A value that is read twice is bound twice: both reads.
+    bindings = [b.value(name) for name in node.inputs.values()] + [b.value(y)]
+    emit_elementwise(b, node.op, bindings, b.n_cols(y), b.rows_symbol(y), overrides)
+
+
+def lower_select_rows(b: PlanBuilder, node: Node) -> None:
+    """Rows whose output is wanted; with one token there is only one to select."""
+    x, y = node.inputs["x"], node.outputs["y"]
+    b.head_start = len(b.dispatches)
+    if b.options.n_tokens_max == 1:
+        b.alias(y, x)
+        return
+    size, n_cols = 64, b.n_cols(y)
+    b.emit(
+        "select_rows",
+        [b.value(x), b.value(node.inputs["rows"]), b.value(y)],
+        b.fold(-(-b.options.n_out_max * n_cols // size)),
+        overrides={"WG_SIZE": size, "N_COLS": n_cols},
+    )
+
+
+def lower_argmax(b: PlanBuilder, x: Binding, y: Binding, n_cols: int, symbol: str) -> None:
+    """Index of the largest value of each row, in two stages."""
+    size = 16 if b.is_rows else 64
+    n_groups = -(-n_cols // (size * ARGMAX_SHARE))
+    n_parts = n_groups * size
+    rows = b.max_rows(symbol)
+    parts = b.temp("argmax.parts", rows * n_parts * 8)
+    use_n_out = symbol == "n_out"
+    b.emit(
+        "argmax_part",
+        [x, parts],
+        b.fold(n_groups, rows),
+        overrides={
+            "WG_SIZE": size, "N_COLS": n_cols, "N_PARTS": n_parts, "USE_N_OUT": use_n_out
+        },  # fmt: skip
+    )
+    b.emit(
+        "argmax",
+        [parts, y],
+        (rows, 1, 1),
+        overrides={
+            "WG_SIZE": 1 if b.is_rows else 64, "N_PARTS": n_parts, "USE_N_OUT": use_n_out
+        },  # fmt: skip
+    )
+
+
+def lower_argmax_node(b: PlanBuilder, node: Node) -> None:
+    """An ``argmax`` that the graph itself asks for."""
+    x = node.inputs["x"]
+    symbol = b.rows_symbol(x)
+    y = b.temp(node.outputs["y"], b.max_rows(symbol) * 4)
+    lower_argmax(b, b.value(x), y, b.n_cols(x), symbol)

@@ -1,0 +1,118 @@
+"""Graph → plans for WebGPU: one for decode, a few sizes for prefill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..errors import InvalidInputError, UnsupportedOpError
+from ..gguf.reader import GgufFile
+from ..graph.ir import Graph, Node
+from ..graph.rewrite import Phase, fuse
+from ..graph.verify import verify
+from . import lower_attention as attention
+from . import lower_matmul as matmul
+from . import lower_rows as rows
+from .builder import DeviceLimits, PlanBuilder, PlanOptions, Variant
+from .plan import ModelPlan, Plan
+from .weights import ReadTensor, WeightStore
+
+__all__ = ["LOWERINGS", "DeviceLimits", "Variant", "check_ops", "plan_graph", "plan_model"]
+
+Lowering = Callable[[PlanBuilder, Node], None]
+LOWERINGS: Mapping[str, Lowering] = {
+    "get_rows": matmul.lower_get_rows,
+    "matmul": matmul.lower_matmul,
+    "matmul_add": matmul.lower_matmul,
+    "qkv_matmul": matmul.lower_qkv_matmul,
+    "glu_matmul": matmul.lower_glu_matmul,
+    "rms_norm": rows.lower_rms_norm,
+    "add_rms_norm": rows.lower_joint_norm,
+    "sandwich_norm": rows.lower_joint_norm,
+    "norm_add": rows.lower_joint_norm,
+    "add": rows.lower_elementwise,
+    "scale": rows.lower_elementwise,
+    "softcap": rows.lower_elementwise,
+    "glu": rows.lower_elementwise,
+    "select_rows": rows.lower_select_rows,
+    "argmax": rows.lower_argmax_node,
+    "rope": attention.lower_rope,
+    "kv_store": attention.lower_kv_store,
+    "attention": attention.lower_attention,
+    "attention_step": attention.lower_attention_step,
+}
+"""Every op that the WebGPU backend runs."""
+
+LOGITS_BYTES = 64 << 20
+"""Most bytes of logits that one run of the head makes."""
+SMALL_BATCHES = (16, 64)
+"""Prefill sizes below ``n_batch`` that get a plan of their own, for short prompts."""
+
+
+def check_ops(graph: Graph) -> None:
+    """Raise UnsupportedOpError for the first node that this backend cannot run."""
+    for node in graph.nodes:
+        if node.op not in LOWERINGS:
+            raise UnsupportedOpError(
+                f"The webgpu backend has no kernel for {node.op!r}.",
+                hint="Use the CPU backend for this model.",
+            )
+
+
+def plan_model(
+    graph: Graph,
+    file: GgufFile,
+    *,
+    n_ctx: int,
+    n_batch: int = 256,
+    kv_dtype: str = "f16",
+    limits: DeviceLimits | None = None,
+    variant: Variant = "tiles",
+    read_tensor: ReadTensor,
+) -> ModelPlan:
+    """Plans "decode" and "prefill_N" for a model, with the weights and constants they share.
+
+    ``read_tensor`` gives the float32 values of a small tensor (rope factors, a norm weight that
+    is not float32). Raises UnsupportedOpError or UnsupportedTypeError before any weight is read.
+    """
+    if n_ctx < 1 or n_batch < 1:
+        raise InvalidInputError(f"n_ctx is {n_ctx} and n_batch {n_batch}; both must be positive.")
+    limits = limits or DeviceLimits()
+    check_ops(graph)
+    store = WeightStore(file, read_tensor, limits.max_binding_bytes)
+    n_batch = min(n_batch, n_ctx)
+    sizes = sorted({n for n in (*SMALL_BATCHES, n_batch) if 1 < n <= n_batch})
+    phases: list[tuple[str, Phase, int]] = [("decode", "decode", 1)]
+    phases += [(f"prefill_{n}", "prefill", n) for n in sizes]
+    n_vocab = _n_vocab(graph)
+    plans = {}
+    for name, phase, n in phases:
+        n_out = max(1, min(n, min(LOGITS_BYTES, limits.max_binding_bytes) // (n_vocab * 4)))
+        options = PlanOptions(name, n, n_out, n_ctx, kv_dtype, variant, limits)
+        plans[name] = plan_graph(fuse(graph, phase), store, options)
+    return ModelPlan(plans, tuple(store.uploads), dict(store.constants))
+
+
+def plan_graph(graph: Graph, store: WeightStore, options: PlanOptions) -> Plan:
+    """One plan for a graph that has been fused for its phase."""
+    check_ops(graph)
+    builder = PlanBuilder(graph, verify(graph), options, store)
+    for node in graph.nodes:
+        LOWERINGS[node.op](builder, node)
+    outputs = {}
+    for name, value in graph.outputs.items():
+        outputs[name] = builder.pin(builder.value(value), f"out.{name}")
+        if name == "logits":
+            symbol = builder.rows_symbol(value)
+            index = builder.temp("argmax", builder.max_rows(symbol) * 4)
+            outputs["argmax"] = builder.pin(index, "out.argmax")
+            rows.lower_argmax(
+                builder, builder.value(value), index, builder.n_cols(value), symbol
+            )
+    return builder.finish(outputs)
+
+
+def _n_vocab(graph: Graph) -> int:
+    shapes = verify(graph)
+    n = shapes[graph.outputs["logits"]][-1]
+    assert isinstance(n, int)
+    return n
