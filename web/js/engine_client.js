@@ -46,7 +46,11 @@ export class EngineClient {
    */
   async boot(backend, onProgress) {
     const { api } = this.#engine ?? this.#start();
-    const info = await this.#ask(api.boot({ backend }, Comlink.proxy(onProgress)));
+    const info = await this.#ask(api.boot({ backend }, Comlink.proxy(onProgress))).catch((thrown) => {
+      // A half-started engine is not to be started again: the next boot gets a fresh worker.
+      this.#end(asFault(thrown));
+      throw thrown;
+    });
     if (info.protocol !== PROTOCOL_VERSION) {
       throw new EngineFault({
         code: "version_mismatch",
