@@ -30,11 +30,21 @@ MAX_MESSAGES = 10_000
 MAX_MESSAGE_CHARS = 1_000_000
 MAX_TEMPLATE_CHARS = 256 * 1024
 
-DESCRIPTION = "A conversation between a user and a helpful assistant that answers briefly."
-EXAMPLES = (
-    ("What colour is the sky on a clear day?", "The sky is blue."),
-    ("How many days are there in a week?", "There are seven days in a week."),
+DESCRIPTION = (
+    "This is a conversation between a user and a helpful assistant. "
+    "The assistant answers each question in one complete sentence."
 )
+EXAMPLES = (
+    (
+        "Why do leaves fall in autumn?",
+        "Leaves fall in autumn because trees save water and energy for the winter.",
+    ),
+    (
+        "What is the tallest mountain in the world?",
+        "The tallest mountain in the world is Mount Everest.",
+    ),
+)
+# Chosen by asking Gemma 3 270M (base) ten simple questions with each of a dozen wordings.
 TRANSCRIPT_STOP = "\nUser:"
 TRANSCRIPT_NOTE = (
     "This model has no chat template, so the conversation is written as a plain transcript. "

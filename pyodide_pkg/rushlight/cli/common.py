@@ -1,0 +1,132 @@
+"""What the commands share: their options, loading with a progress bar, tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
+from rich.table import Table
+
+from ..backends.base import KvDtype, ProgressFn
+from ..backends.base import Progress as Step
+from ..errors import InvalidInputError
+from ..model import Model
+
+ModelOption = Annotated[
+    str, typer.Option("--model", "-m", metavar="FILE|URL", help="A .gguf file or its address.")
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", metavar="auto|gpu|cpu|numpy", help="Where to compute."),
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option("--ctx", metavar="N", help="Tokens of context [default: up to 4096]."),
+]
+KvOption = Annotated[
+    str, typer.Option("--kv", metavar="f16|f32", help="Precision of the KV cache.")
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@contextmanager
+def progress_bar(*, quiet: bool = False) -> Iterator[ProgressFn]:
+    """A listener that shows the engine's progress on stderr, if that is a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda step: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(step: Step) -> None:
+            total = step.total or None
+            if step.step not in tasks:
+                tasks[step.step] = bars.add_task(step.step, total=total)
+            bars.update(tasks[step.step], completed=step.done, total=total)
+
+        yield show
+
+
+def load_model(
+    model: str,
+    device: str,
+    *,
+    n_ctx: int | None = None,
+    kv_dtype: str = "f16",
+    quiet: bool = False,
+    **options: Any,
+) -> tuple[Model, float]:
+    """Return the loaded model and the seconds it took; says on stderr where it runs."""
+    checked: KvDtype = check_kv(kv_dtype)
+    started = time.perf_counter()
+    with progress_bar(quiet=quiet) as progress:
+        loaded = Model.load(
+            model, device, n_ctx=n_ctx, kv_dtype=checked, progress=progress, **options
+        )
+    seconds = time.perf_counter() - started
+    if not quiet:
+        info = loaded.device
+        say(f"{model_name(loaded)} on {info.backend} ({info.adapter}), loaded in {seconds:.1f} s")
+        for note in info.notes:
+            say(f"note: {note}")
+    return loaded, seconds
+
+
+def check_kv(kv_dtype: str) -> KvDtype:
+    """Return the precision of the KV cache, checked."""
+    if kv_dtype == "f16":
+        return "f16"
+    if kv_dtype == "f32":
+        return "f32"
+    raise InvalidInputError(f"--kv is {kv_dtype!r}.", hint="Choose f16 or f32.")
+
+
+def model_name(model: Model) -> str:
+    """Return the model's own name, or its file's."""
+    name = model.file.metadata.get("general.name")
+    if isinstance(name, str) and name.strip():
+        return printable(name.strip())[:100]
+    return printable(Path(model.file.parts[0].name).name)
+
+
+def printable(text: str) -> str:
+    """Return text from a file without control characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def say(text: str) -> None:
+    """Write a line for the person to stderr; stdout is for results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
+    """Print a table to stdout; columns after the first are as wide as they need to be."""
+    console = Console(highlight=False)
+    if not console.is_terminal:  # in a file or pipe, no row may be cut to 80 columns
+        console = Console(highlight=False, width=max(80, _width(header, rows)))
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(_escaped(cell) for cell in row))
+    console.print(table)
+
+
+def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    widest = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    return sum(widest) + 2 * len(widest) + 2
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(printable(text))

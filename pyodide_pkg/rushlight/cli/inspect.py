@@ -1,0 +1,111 @@
+"""``rushlight inspect``: what is in a file, and who can run it. Reads only the header."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from ..bench import format_bytes
+from ..inspection import inspect_model
+from .common import ContextOption, JsonFlag, KvOption, ModelOption, check_kv, print_table, printable
+
+
+def inspect_command(
+    model: ModelOption,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Print the model's graph document (JSON) instead.")
+    ] = False,
+    as_json: JsonFlag = False,
+    tensors: Annotated[
+        bool, typer.Option("--tensors/--no-tensors", help="List every tensor.")
+    ] = True,
+    ctx: ContextOption = None,
+    kv: KvOption = "f16",
+) -> None:
+    """Print what a model file holds, and for each backend whether it can run it.
+
+    Only the header is read, also over HTTP.
+
+        rushlight inspect -m model.gguf --no-tensors
+    """
+    found = inspect_model(model, n_ctx=ctx, kv_dtype=check_kv(kv))
+    if graph:
+        print(json.dumps(found.graph_json(), indent=1))
+    elif as_json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        report = found.to_json()
+        _print_head(report)
+        _print_types(report)
+        _print_backends(report)
+        if tensors:
+            _print_tensors(report)
+
+
+def _print_head(report: Mapping[str, Any]) -> None:
+    lines = [
+        ("model", report["name"]),
+        ("file", f"{', '.join(report['files'])} ({format_bytes(report['n_bytes'])})"),
+        ("architecture", report["architecture"]),
+        ("parameters", f"{report['n_params']:,}"),
+        *((key, _words(value)) for key, value in report["config"].items()),
+        ("tokenizer", _words(report["tokenizer"])),
+        ("chat template", _template(report["chat_template_chars"])),
+    ]
+    width = max(len(label) for label, _ in lines)
+    for label, value in lines:
+        print(f"{label:{width}}  {printable(str(value))}")
+    print()
+
+
+def _template(n_chars: int) -> str:
+    if n_chars:
+        return f"yes ({n_chars} characters)"
+    return "none: conversations are written as a plain transcript"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {v}" for k, v in value.items())
+    return str(value)
+
+
+def _print_types(report: Mapping[str, Any]) -> None:
+    total = report["tensor_bytes"] or 1
+    rows = [
+        (
+            row["type"],
+            str(row["n_tensors"]),
+            f"{row['n_elements']:,}",
+            format_bytes(row["n_bytes"]),
+            f"{100 * row['n_bytes'] / total:.1f} %",
+            f"{8 * row['n_bytes'] / row['n_elements']:.2f}" if row["n_elements"] else "-",
+        )
+        for row in report["types"]
+    ]
+    print_table(("type", "tensors", "values", "size", "share", "bits a value"), rows)
+    print()
+
+
+def _print_backends(report: Mapping[str, Any]) -> None:
+    for backend in report["backends"]:
+        name = backend["name"]
+        if backend["can_run"]:
+            sizes = backend["memory_bytes"]
+            parts = ", ".join(f"{kind} {format_bytes(n)}" for kind, n in sizes.items())
+            total = format_bytes(sum(sizes.values()))
+            print(f"{name}: can run it; {total} at {report['n_ctx']} tokens of context ({parts})")
+        else:
+            print(f"{name}: cannot run it. {printable(backend['reason'])}")
+    print()
+
+
+def _print_tensors(report: Mapping[str, Any]) -> None:
+    rows = [
+        (t["name"], t["type"], " × ".join(map(str, t["shape"])), format_bytes(t["n_bytes"]))
+        for t in report["tensors"]
+    ]
+    print_table(("tensor", "type", "shape", "size"), rows)

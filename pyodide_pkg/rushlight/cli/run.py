@@ -1,0 +1,190 @@
+"""``rushlight run``: one prompt, or a chat in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import typer
+
+from ..chat import Message, build_prompt, has_chat_template
+from ..errors import ContextFullError, EngineError, InvalidInputError
+from ..generate import Generation
+from ..model import Model
+from ..sampling import GREEDY, SamplingParams
+from . import EXIT_INTERRUPTED, print_error
+from .common import ContextOption, DeviceOption, KvOption, ModelOption, load_model, say
+
+HELP = "/new starts a new conversation, /quit or Ctrl-D ends, Ctrl-C stops a reply."
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How replies are made and whether the person sees numbers."""
+
+    max_tokens: int
+    sampling: SamplingParams
+    stop: tuple[str, ...]
+    quiet: bool
+
+
+def run_command(
+    model: ModelOption,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt", "-p", metavar="TEXT|-", help="Text to continue; - reads it from stdin."
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    max_tokens: Annotated[int, typer.Option("-n", "--max-tokens", help="Most new tokens.")] = 256,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="0 is greedy [default: 0 for plain text, 0.7 with a chat template]."),
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="0 is off [default: 40].")] = None,
+    top_p: Annotated[float | None, typer.Option(help="1 is off [default: 0.9].")] = None,
+    min_p: Annotated[float | None, typer.Option(help="0 is off [default: 0.05].")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="1 is off.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run exactly.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End at this text; repeatable.")] = None,
+    ctx: ContextOption = None,
+    kv: KvOption = "f16",
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Take the prompt as a message, not text to continue.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the text.")] = False,
+) -> None:
+    """Continue a prompt, or chat when no prompt is given.
+
+    The text goes to stdout as it is made; everything else goes to stderr.
+
+        rushlight run -m model.gguf -p "The capital of France is" -n 16
+
+        rushlight run -m model.gguf --chat -p "What is the capital of France?"
+
+        rushlight run -m model.gguf
+    """
+    given = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "seed": seed,
+    }
+    sampling = {name: value for name, value in given.items() if value is not None}
+    SamplingParams(**sampling)  # type: ignore[arg-type]  # refuse bad values before loading
+    text = _read_prompt(prompt)
+    loaded, _ = load_model(model, device, n_ctx=ctx, kv_dtype=kv, quiet=quiet)
+    is_chat = chat or text is None
+    default = SamplingParams() if is_chat and has_chat_template(loaded.file.metadata) else GREEDY
+    params = replace(default, **sampling)  # type: ignore[arg-type]
+    options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)
+    if text is None:
+        raise typer.Exit(_chat(loaded, options))
+    if chat:
+        status, _reply = _reply_to(loaded, [{"role": "user", "content": text}], options)
+    else:
+        generation = _generate(loaded, loaded.tokenizer.encode(text), options, options.stop)
+        status, _reply = _stream(generation, options)
+    raise typer.Exit(status)
+
+
+def _read_prompt(prompt: str | None) -> str | None:
+    if prompt == "-":
+        return sys.stdin.read().removesuffix("\n")
+    if prompt is None and not sys.stdin.isatty():
+        raise InvalidInputError(
+            "There is no prompt, and standard input is not a terminal to chat on.",
+            hint="Give -p TEXT, or -p - to read the prompt from standard input.",
+        )
+    return prompt
+
+
+def _generate(
+    model: Model, ids: list[int], options: RunOptions, stop: tuple[str, ...]
+) -> Generation:
+    params = options.sampling
+    return model.generate(
+        ids,
+        max_tokens=options.max_tokens,
+        stop=stop,
+        temperature=params.temperature,
+        top_k=params.top_k,
+        top_p=params.top_p,
+        min_p=params.min_p,
+        repetition_penalty=params.repetition_penalty,
+        seed=params.seed,
+    )
+
+
+def _reply_to(model: Model, messages: list[Message], options: RunOptions) -> tuple[int, str]:
+    """Stream the reply to a conversation; return the exit status and the reply."""
+    prompt = build_prompt(messages, model.file.metadata, model.tokenizer)
+    if prompt.note and len(messages) == 1 and not options.quiet:
+        say(f"note: {prompt.note}")
+    generation = _generate(model, prompt.ids, options, (*options.stop, *prompt.stop_strings))
+    return _stream(generation, options, trim_start=True)
+
+
+def _stream(
+    generation: Generation, options: RunOptions, *, trim_start: bool = False
+) -> tuple[int, str]:
+    """Print the pieces as they come; return the exit status and the whole text."""
+    pieces: list[str] = []
+    status = 0
+    try:
+        for piece in generation:
+            shown = piece if pieces or not trim_start else piece.lstrip()
+            if shown:
+                pieces.append(shown)
+                print(shown, end="", flush=True)
+    except KeyboardInterrupt:
+        generation.cancel()
+        status = EXIT_INTERRUPTED
+    print(flush=True)
+    if not options.quiet:
+        stats = generation.stats
+        say(
+            f"[{stats.n_prompt} prompt tokens, {stats.n_reused} reused, "
+            f"{stats.prefill_tokens_per_s:.1f}/s; {stats.n_generated} new, "
+            f"{stats.decode_tokens_per_s:.1f}/s; {generation.finish_reason or 'interrupted'}]"
+        )
+    return status, "".join(pieces)
+
+
+def _chat(model: Model, options: RunOptions) -> int:
+    """Talk until the person ends it; the session keeps what both said."""
+    if not options.quiet:
+        say(HELP)
+    messages: list[Message] = []
+    while True:
+        try:
+            text = _ask()
+        except EOFError:
+            say("")
+            return 0
+        if text in ("/quit", "/exit"):
+            return 0
+        if text == "/new":
+            messages = []
+        elif text.startswith("/"):
+            say(HELP)
+        elif text:
+            asked = [*messages, {"role": "user", "content": text}]
+            try:
+                _status, reply = _reply_to(model, asked, options)
+            except ContextFullError as error:
+                print_error(error)
+                say("/new starts a new conversation.")
+            except EngineError as error:
+                print_error(error)
+            else:
+                messages = [*asked, {"role": "assistant", "content": reply}]
+
+
+def _ask() -> str:
+    print("> ", end="", file=sys.stderr, flush=True)
+    return input().strip()

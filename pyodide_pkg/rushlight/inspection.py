@@ -1,0 +1,200 @@
+"""What a model file holds, and which backends can run it: answered from the header alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .backends.base import DeviceInfo, KvDtype, LoadOptions, RunStats
+from .errors import EngineError, UnsupportedOpError
+from .gguf.config import ModelConfig, read_config
+from .gguf.reader import GgufFile
+from .gguf.splits import open_parts
+from .graph.ir import Graph
+from .model import DEFAULT_N_CTX, ModelSource
+from .models import build_graph
+from .ops import OPS
+from .tokenizer import Tokenizer, load_tokenizer
+
+CONFIG_FIELDS = ("n_layer", "n_embd", "n_ff", "n_head", "n_head_kv", "head_dim", "n_vocab")
+
+
+@dataclass(frozen=True)
+class BackendCheck:
+    """Whether one backend can run the file, why not, and the memory it would take."""
+
+    name: str
+    can_run: bool
+    reason: str = ""
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Inspection:
+    """A file's contents; parts that could not be read are None and named in ``problems``."""
+
+    file: GgufFile
+    config: ModelConfig | None
+    tokenizer: Tokenizer | None
+    graph: Graph | None
+    options: LoadOptions
+    backends: list[BackendCheck]
+    problems: list[EngineError]
+
+    def graph_json(self) -> Any:
+        """The graph document; raises what kept it from being built."""
+        if self.graph is None:
+            raise self.problems[0]
+        return self.graph.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        file, metadata = self.file, self.file.metadata
+        template = metadata.get("tokenizer.chat_template")
+        return {
+            "name": str(metadata.get("general.name") or file.parts[0].name),
+            "files": [part.name for part in file.parts],
+            "n_bytes": file.n_bytes,
+            "gguf_version": file.version,
+            "architecture": str(metadata.get("general.architecture", "unknown")),
+            "n_params": sum(math.prod(t.shape) for t in file.tensors.values()),
+            "config": self._config(),
+            "n_ctx": self.options.n_ctx,
+            "tokenizer": self._tokenizer(),
+            "chat_template_chars": len(template) if isinstance(template, str) else 0,
+            "tensor_bytes": file.tensor_bytes,
+            "types": self._types(),
+            "backends": [vars(backend) for backend in self.backends],
+            "problems": [f"{p.message} {p.hint}".strip() for p in self.problems],
+            "tensors": [
+                {
+                    "name": t.name,
+                    "type": t.type.name,
+                    "shape": list(t.shape),
+                    "n_bytes": t.n_bytes,
+                    "part": t.part,
+                }
+                for t in file.tensors.values()
+            ],
+        }
+
+    def _config(self) -> dict[str, Any]:
+        if self.config is None:
+            return {}
+        found = {"context": self.config.n_ctx_train}
+        return found | {name: getattr(self.config, name) for name in CONFIG_FIELDS}
+
+    def _tokenizer(self) -> dict[str, Any]:
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            return {"unusable": str(self.problems[-1]) if self.problems else ""}
+        return {
+            "kind": tokenizer.kind,
+            **({"pre": tokenizer.pre} if tokenizer.pre else {}),
+            "tokens": tokenizer.n_vocab,
+            "bos": tokenizer.bos_id,
+            "eos": tokenizer.eos_id,
+            "ends at": sorted(tokenizer.eos_ids),
+            "adds bos": tokenizer.add_bos,
+        }
+
+    def _types(self) -> list[dict[str, Any]]:
+        """Tensors by type, the largest share first."""
+        rows: dict[str, dict[str, Any]] = {}
+        for t in self.file.tensors.values():
+            empty = {"type": t.type.name, "n_tensors": 0, "n_elements": 0, "n_bytes": 0}
+            row = rows.setdefault(t.type.name, empty)
+            row["n_tensors"] += 1
+            row["n_elements"] += math.prod(t.shape)
+            row["n_bytes"] += t.n_bytes
+        return sorted(rows.values(), key=lambda row: -int(row["n_bytes"]))
+
+
+def inspect_model(
+    source: ModelSource, *, n_ctx: int | None = None, kv_dtype: KvDtype = "f16"
+) -> Inspection:
+    """Read a file's header and ask every backend about it.
+
+    Raises what the header reader raises. What fails later (an unknown architecture, a missing
+    vocabulary) is part of the answer.
+    """
+    file, sources = open_parts(source)  # type: ignore[arg-type]  # async sources are the page's
+    for opened in sources:
+        opened.close()
+    problems: list[EngineError] = []
+    config = _try(problems, lambda: read_config(file.metadata, file.tensors))
+    shapes = {name: t.shape for name, t in file.tensors.items()}
+    graph = _try(problems, lambda: build_graph(config, shapes)) if config else None
+    trained = config.n_ctx_train if config else DEFAULT_N_CTX
+    options = LoadOptions(min(n_ctx or DEFAULT_N_CTX, trained), kv_dtype)
+    backends = [
+        _check("cpu (numpy)", graph, problems, lambda g: _check_numpy(g, file, options)),
+        _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options)),
+    ]
+    tokenizer = _try(problems, lambda: load_tokenizer(file.metadata))
+    return Inspection(file, config, tokenizer, graph, options, backends, problems)
+
+
+def _try(problems: list[EngineError], read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except EngineError as error:
+        problems.append(error)
+        return None
+
+
+def _check(
+    name: str,
+    graph: Graph | None,
+    problems: list[EngineError],
+    check: Callable[[Graph], dict[str, int]],
+) -> BackendCheck:
+    if graph is None:
+        return BackendCheck(name, False, str(problems[0]))
+    try:
+        return BackendCheck(name, True, memory_bytes=check(graph))
+    except EngineError as error:
+        return BackendCheck(name, False, str(error))
+
+
+def _check_numpy(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str, int]:
+    """Return the memory numpy needs; raises if an op or a type is beyond it."""
+    from .backends.numpy_executor import unsupported_type
+
+    for node in graph.nodes:
+        if node.op not in OPS:
+            raise UnsupportedOpError(f"The numpy backend has no operation {node.op!r}.")
+    n_values = 0
+    for name in graph.weights:
+        if file.tensors[name].type.dequantize is None:
+            raise unsupported_type(file.tensors[name], "numpy")
+        n_values += math.prod(file.tensors[name].shape)
+    return {"weight": 4 * n_values, "state": _state_bytes(graph, options)}
+
+
+def _state_bytes(graph: Graph, options: LoadOptions) -> int:
+    size = 2 if options.kv_dtype == "f16" else 4
+    return sum(
+        size * options.n_ctx * sum(decl.shape) for decl in graph.state.values() if decl.kind == "kv"
+    )
+
+
+class FloorDevice:
+    """A device that promises no more than every WebGPU device must; it computes nothing."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self.info = DeviceInfo("webgpu", "the WebGPU floor")
+        self.limits = limits
+        self.features: frozenset[str] = frozenset()
+        self.stats = RunStats()
+
+
+def _check_webgpu(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str, int]:
+    """Return the memory planned for a device at the floor; raises if the plan cannot be made."""
+    from .backends import webgpu_common
+
+    device: Any = FloorDevice(webgpu_common.FLOOR_LIMITS)
+    program = webgpu_common._compile_model(graph, file, device, options)
+    return program.model_plan.bytes_by_kind()
