@@ -43,9 +43,9 @@ function badAddress(text) {
 
 /** @param {ModelSource} source A short name to show while it loads. */
 export function sourceName(source) {
-  if (source.name) return source.name;
   const path = source.kind === "url" ? new URL(source.url).pathname : "";
-  return decodeURIComponent(path.split("/").pop() ?? "").replace(/\.gguf$/i, "") || "model";
+  const name = source.name || decodeURIComponent(path.split("/").pop() ?? "");
+  return name.replace(/\.gguf$/i, "") || "model";
 }
 
 /** The site's own model, from site.json; null if the site carries none. */
@@ -120,7 +120,7 @@ export class ModelPicker {
   /** @param {SiteModel} model */
   offerDefault(model) {
     const button = part("model-default");
-    part("model-default-name").textContent = model.name;
+    part("model-default-name").textContent = sourceName(siteSource(model));
     part("model-default-size").textContent = `this site's model · ${formatBytes(model.n_bytes)}`;
     button.hidden = false;
     button.addEventListener("click", () => this.#pick(siteSource(model)));
