@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 HERE = Path(__file__).parent
 
@@ -37,4 +37,15 @@ def harness(browser: Browser, harness_url: str) -> Iterator[Callable[..., Any]]:
         return page.evaluate("([job, options]) => window.run(job, options)", [job, options])
 
     yield run
+    context.close()
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    """A fresh tab with storage of its own; its console shows in the test's output."""
+    # pytest-playwright's own page fixture pulls in one that newer pytest versions warn about.
+    context = browser.new_context()
+    page = context.new_page()
+    page.on("console", lambda message: print("console:", message.text))
+    yield page
     context.close()

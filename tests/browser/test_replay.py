@@ -64,9 +64,7 @@ def test_plans_give_the_expected_numbers(harness: Any, is_floor: bool) -> None:
         isFloor=is_floor,
     )
     prefill, nothing, argmax, other = answer["value"]["results"]
-    np.testing.assert_array_equal(
-        np.reshape(prefill, (3, -1)), expected_logits(tokens, [0, 5, 11])
-    )
+    np.testing.assert_array_equal(np.reshape(prefill, (3, -1)), expected_logits(tokens, [0, 5, 11]))
     assert nothing is None
     assert argmax == [int(expected_logits([*tokens, 9], [12])[0].argmax())]
     np.testing.assert_array_equal(other, expected_logits([100, 200, 7], [2])[0])
@@ -97,9 +95,9 @@ def test_planes_are_gathered_as_in_python(harness: Any) -> None:
     for type_size, planes in ((144, [(0, 4), (4, 12), (16, 128)]), (34, [(0, 2), (2, 32)]),
                               (7, [(0, 3), (3, 4)]), (18, [(0, 18)])):  # fmt: skip
         data = rng.integers(0, 256, 64 * type_size, dtype=np.uint8)
-        got = harness(
-            "planes", data=data.tolist(), typeSize=type_size, nBlocks=64, planes=planes
-        )["value"]
+        got = harness("planes", data=data.tolist(), typeSize=type_size, nBlocks=64, planes=planes)[
+            "value"
+        ]
         for (offset, n), plane in zip(planes, got, strict=True):
             np.testing.assert_array_equal(plane, gather_plane(data.tobytes(), type_size, offset, n))
 

@@ -1,0 +1,82 @@
+"""The chat page with the real model: load, ask, stop, broken files, reload; on both backends."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.gemma, pytest.mark.slow]
+
+LOAD_MS, REPLY_MS = 240_000, 300_000
+QUESTION, ANSWER = "What is the capital of France?", "The capital of France is Paris"
+
+
+@pytest.fixture(params=["cpu", "webgpu"])
+def chat(tab: Page, site_url: str, request: Any) -> Page:
+    """The page with the default model loaded on one backend."""
+    open_page(tab, site_url, request.param)
+    return tab
+
+
+def open_page(page: Page, site_url: str, backend: str) -> None:
+    page.goto(f"{site_url}?backend={backend}")
+    began = time.monotonic()
+    wait_until_ready(page)
+    print(f"{backend}: ready after {time.monotonic() - began:.1f} s")
+
+
+def wait_until_ready(page: Page) -> None:
+    page.wait_for_selector("body[data-state=ready], body[data-state=error]", timeout=LOAD_MS)
+    assert page.locator("body").get_attribute("data-state") == "ready", page.inner_text("#alert")
+
+
+def ask(page: Page, question: str) -> Any:
+    page.get_by_test_id("input").fill(question)
+    page.get_by_test_id("input").press("Enter")
+    return page.locator("[data-testid=message][data-role=assistant]").last
+
+
+def wait_for_end(page: Page) -> None:
+    page.wait_for_selector("body[data-state=ready]", timeout=REPLY_MS)
+
+
+def test_ask_again_and_reload(chat: Page) -> None:
+    reply = ask(chat, QUESTION)
+    expect(reply).to_contain_text(ANSWER, timeout=REPLY_MS)
+    wait_for_end(chat)
+    print(
+        chat.inner_text("[data-testid=reply-speed]"), chat.inner_text("[data-testid=first-token]")
+    )
+    expect(ask(chat, "And of Italy?")).to_contain_text("Rome", timeout=REPLY_MS)
+    wait_for_end(chat)
+    chat.reload()
+    wait_until_ready(chat)
+    expect(ask(chat, QUESTION)).to_contain_text(ANSWER, timeout=REPLY_MS)
+
+
+def test_stop_ends_a_long_reply(chat: Page) -> None:
+    reply = ask(chat, "Count from one to one hundred in words.")
+    expect(reply).to_contain_text(re.compile(r"\w+"), timeout=REPLY_MS)
+    began = time.monotonic()
+    chat.get_by_test_id("stop").click()
+    wait_for_end(chat)
+    print(f"stopped after {time.monotonic() - began:.2f} s")
+    assert time.monotonic() - began < 20
+
+
+def test_a_broken_file_is_refused_and_the_page_stays_usable(chat: Page, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(range(200)))
+    chat.get_by_test_id("model-file").set_input_files(broken)
+    expect(chat.get_by_test_id("alert")).to_be_visible(timeout=30_000)
+    message = chat.inner_text("#alert-message")
+    assert "GGUF" in message or "version" in message, message
+    chat.get_by_test_id("model-button").click()
+    chat.get_by_test_id("model-default").click()
+    wait_until_ready(chat)
+    expect(ask(chat, QUESTION)).to_contain_text(ANSWER, timeout=REPLY_MS)
