@@ -155,7 +155,8 @@ export const PROTOCOL_VERSION = 1;
  */
 
 /**
- * Any thrown thing as an EngineFailure. Errors that already carry code/message/hint keep them.
+ * Any thrown thing as an EngineFailure. Errors that already carry code/message/hint keep them; of
+ * a Python traceback only its last line is for a person (the rest goes to the console).
  * @param {unknown} thrown
  * @returns {EngineFailure}
  */
@@ -163,11 +164,15 @@ export function asFailure(thrown) {
   const error = /** @type {Partial<EngineFailure> | null | undefined} */ (
     typeof thrown === "object" ? thrown : undefined
   );
-  return {
-    code: typeof error?.code === "string" && error.code ? error.code : "worker_failed",
-    message: typeof error?.message === "string" && error.message ? error.message : String(thrown),
-    hint: typeof error?.hint === "string" ? error.hint : "",
-  };
+  const code = typeof error?.code === "string" && error.code ? error.code : "worker_failed";
+  const hint = typeof error?.hint === "string" ? error.hint : "";
+  let message =
+    typeof error?.message === "string" && error.message ? error.message : String(thrown);
+  if (message.startsWith("Traceback")) {
+    console.error(message);
+    message = message.trimEnd().split("\n").pop() ?? message;
+  }
+  return { code, message, hint };
 }
 
 /**
