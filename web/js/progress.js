@@ -66,10 +66,12 @@ export class ProgressView {
         segment.dataset.state === "unknown" ? "" : `scaleX(${fill})`;
       share += fill * STEPS[i][1];
     });
-    this.#label.textContent = label;
+    // The worker names each tensor as it comes; for a person that flickers and says nothing.
+    const text = step === "weights" ? "Reading the weights" : label;
+    this.#label.textContent = text;
     this.#detail.textContent = step === "weights" && total > 0 ? this.#rate(done, total) : "";
     this.#bar.setAttribute("aria-valuenow", String(Math.round((100 * share) / TOTAL_SHARE)));
-    this.#bar.setAttribute("aria-valuetext", `${label} ${this.#detail.textContent}`.trim());
+    this.#bar.setAttribute("aria-valuetext", `${text} ${this.#detail.textContent}`.trim());
   }
 
   /**
