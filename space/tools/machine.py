@@ -28,6 +28,7 @@ APT_PACKAGES = {
     "chromium": "the browser that the tests drive",
     "mesa-vulkan-drivers": "a software Vulkan adapter for native WebGPU",
     "libvulkan1": "the Vulkan loader",
+    "libatomic1": "a library that Playwright's driver loads",
 }
 
 
@@ -190,9 +191,10 @@ def missing_system_parts() -> list[str]:
         folders = [Path("/usr/share/vulkan/icd.d"), Path("/etc/vulkan/icd.d")]
         if not any(folder.glob("*.json") for folder in folders if folder.is_dir()):
             missing.append("mesa-vulkan-drivers")
-        has_loader = any(Path("/usr/lib").glob("**/libvulkan.so.1"))
-        if not has_loader and ctypes.util.find_library("vulkan") is None:
-            missing.append("libvulkan1")
+        for package, library in (("libvulkan1", "vulkan"), ("libatomic1", "atomic")):
+            is_there = any(Path("/usr/lib").glob(f"*/lib{library}.so.1"))
+            if not is_there and ctypes.util.find_library(library) is None:
+                missing.append(package)
     return missing
 
 
