@@ -89,7 +89,8 @@ export class GpuDevice {
   infoJson() {
     const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));
     const features = [...this.device.features];
-    return JSON.stringify({ adapter: this.adapterName, limits, features, notes: this.notes });
+    const { adapterName: adapter, isSoftware, notes } = this;
+    return JSON.stringify({ adapter, isSoftware, limits, features, notes });
   }
 
   /** Throws if the device is lost or has reported an error since the last look. */
@@ -150,9 +151,6 @@ export class GpuDevice {
     device.pushErrorScope("out-of-memory");
     for (const [name, nBytes, kind] of program.slots) {
       if (kind !== "state" && kind !== "params") model.addBuffer(name, nBytes);
-    }
-    for (const [name, base64] of Object.entries(program.constants)) {
-      model.write(name, 0, decodeBytes(base64));
     }
     model.addPlanBuffers();
     const outOfMemory = await device.popErrorScope();

@@ -23,7 +23,6 @@ import { writeWeights } from "./weights.js";
 /**
  * @typedef {object} Program As webgpu_common.program_json writes it.
  * @property {Slot[]} slots
- * @property {Record<string, string>} constants base64 by slot
  * @property {{name: string, code: string, constants: Record<string, number>}[]} kernels
  * @property {Plan[]} plans
  */

@@ -12,9 +12,10 @@ const say = (/** @type {string} */ status) => self.postMessage({ status });
 /** @type {Record<string, (options: any) => Promise<any>>} */
 const jobs = {
   /** Replays steps of a program without Python: [state, plan, start, stop, want, bytes, words]. */
-  async replay({ program, uploads, source, nStates, steps, isFloor, cancelAfterMs }) {
+  async replay({ program, constants, uploads, source, nStates, steps, isFloor, cancelAfterMs }) {
     const gpu = await openGpu({ floor: isFloor });
     const model = await gpu.createModel(program, () => {});
+    for (const [name, data] of Object.entries(constants)) model.write(name, 0, decodeBytes(data));
     /** @type {number[][]} */
     const progress = [];
     const bytes = gpu.bytesSource(decodeBytes(source), "weights");

@@ -42,6 +42,10 @@ def replay(harness: Any, steps: list[list[Any]], **more: Any) -> Any:
     return harness(
         "replay",
         program=program_json(program),
+        constants={
+            name: base64.b64encode(data).decode()
+            for name, data in program.model_plan.constants.items()
+        },
         uploads=uploads_json(program.model_plan.uploads),
         source=base64.b64encode(weight_file()[0]).decode(),
         nStates=2,

@@ -25,9 +25,13 @@ from rushlight.backends.webgpu_native import NativeExecutor
 pytestmark = pytest.mark.gpu
 
 
+async def compile_tiny(*_):
+    return tiny_program()
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["adapter", "floor"])
 def executor(request):
-    executor = NativeExecutor(floor=request.param, compile_program=lambda *_: tiny_program())
+    executor = NativeExecutor(floor=request.param, compile_program=compile_tiny)
     load(executor)
     yield executor
     executor.close()
@@ -104,7 +108,7 @@ def test_a_chunk_too_large_is_refused(executor):
 
 def test_a_rejected_kernel_names_our_file_and_line(monkeypatch):
     monkeypatch.setitem(SOURCES, "sum", SOURCES["sum"].replace("var total = 0u", "var total = q"))
-    executor = NativeExecutor(compile_program=lambda *_: tiny_program())
+    executor = NativeExecutor(compile_program=compile_tiny)
     with pytest.raises(ShaderCompileError, match=r"sum\.wgsl:7"):
         load(executor)
     executor.close()

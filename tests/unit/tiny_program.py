@@ -121,6 +121,7 @@ def _plan(name: str, n_max: int) -> Plan:
         outputs={"logits": logits, "argmax": Binding("argmax", 0, N_OUT_MAX * 4)},
         params=struct.pack("<fI", BIAS, N_VOCAB) + bytes(248),
         head_start=2,
+        n_out_max=N_OUT_MAX,
     )
 
 

@@ -71,6 +71,7 @@ class BrowserDevice:
         self.limits: Mapping[str, int] = about["limits"]
         self.features = frozenset(about["features"])
         self.info = DeviceInfo("webgpu", about["adapter"], tuple(about["notes"]))
+        self.is_software = bool(about["isSoftware"])
         self.stats = RunStats()
         self._program: Program | None = None
 
@@ -83,6 +84,8 @@ class BrowserDevice:
         self._program = program
         with js_errors(program), proxied(compiled) as on_progress:
             self._model = await self._gpu.createModel(program_json(program), on_progress)
+        for name, data in program.model_plan.constants.items():
+            self._model.write(name, 0, to_js(data))
         self._run = self._model.run
         self._inputs = [self._model.inputOf(i) for i in range(len(program.plans))]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -21,8 +21,12 @@ from ..errors import ContextFullError, DeviceError, InvalidInputError
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
+from ..plan.builder import DeviceLimits, Variant
 from ..plan.plan import Binding, KernelKey, ModelPlan, Plan, WeightUpload
+from ..plan.webgpu import check_ops, plan_model
+from ..shaders import link
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .numpy_executor import read_tensor
 
 FLOOR_LIMITS: Mapping[str, int] = {
     "max-storage-buffer-binding-size": 128 << 20,
@@ -81,6 +85,7 @@ class Device(Protocol):
     info: DeviceInfo
     limits: Mapping[str, int]
     features: frozenset[str]
+    is_software: bool
     stats: RunStats
 
     async def create(self, program: Program, progress: ProgressFn) -> None:
@@ -203,7 +208,7 @@ def padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def program_json(program: Program) -> str:
-    """A program as the one string that ``worker/gpu.js`` takes."""
+    """A program as the one string that ``worker/gpu.js`` takes; constants go apart, as bytes."""
 
     def encode(data: bytes) -> str:
         return base64.b64encode(data).decode()
@@ -216,7 +221,6 @@ def program_json(program: Program) -> str:
     return json.dumps(
         {
             "slots": [[s.name, s.n_bytes, s.kind] for s in model_plan.slots.values()],
-            "constants": {name: encode(data) for name, data in model_plan.constants.items()},
             "kernels": [
                 {"name": k.key.file, "code": k.code, "constants": dict(k.constants)}
                 for k in program.kernels
@@ -250,7 +254,9 @@ def uploads_json(uploads: Sequence[WeightUpload]) -> str:
     return json.dumps(rows, separators=(",", ":"))
 
 
-Compile = Callable[[Graph, GgufFile, Device, LoadOptions], Program]
+Compile = Callable[
+    [Graph, GgufFile, Sequence[AsyncSource], Device, LoadOptions], Awaitable[Program]
+]
 
 
 class WebGpuExecutor:
@@ -261,7 +267,7 @@ class WebGpuExecutor:
         self.info = device.info
         self.stats = device.stats
         self.program: Program | None = None
-        self._compile = compile_program
+        self._compile = compile_program or compile_model
         self._turn = asyncio.Lock()  # sessions of one model share scratch and input buffers
 
     async def load(
@@ -274,8 +280,7 @@ class WebGpuExecutor:
     ) -> None:
         """Plan, create buffers and pipelines, then stream the weights."""
         progress(Progress("plan", "Planning the model"))
-        compile_program = self._compile or _compile_model
-        program = compile_program(graph, file, self.device, options)
+        program = await self._compile(graph, file, sources, self.device, options)
         self.program = program
         self._n_ctx = options.n_ctx
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
@@ -353,8 +358,7 @@ class WebGpuExecutor:
 
 def output_rows(plan: Plan, want: Want) -> tuple[int, int]:
     """(rows the head can do at once, bytes per row) of an output."""
-    n_rows = binding_bytes(plan, plan.outputs["argmax"]) // 4
-    return n_rows, binding_bytes(plan, plan.outputs[want]) // n_rows
+    return plan.n_out_max, binding_bytes(plan, plan.outputs[want]) // plan.n_out_max
 
 
 def binding_bytes(plan: Plan, binding: Binding) -> int:
@@ -364,5 +368,47 @@ def binding_bytes(plan: Plan, binding: Binding) -> int:
     return next(s.n_bytes for s in plan.slots if s.name == binding.slot) - binding.offset
 
 
-def _compile_model(graph: Graph, file: GgufFile, device: Device, options: LoadOptions) -> Program:
-    raise NotImplementedError
+async def compile_model(
+    graph: Graph,
+    file: GgufFile,
+    sources: Sequence[AsyncSource],
+    device: Device,
+    options: LoadOptions,
+) -> Program:
+    """The program of a model on a device: its plans, and the text of every kernel they use."""
+    check_ops(graph)
+    small = await _read_small_tensors(graph, file, sources)
+    limits = DeviceLimits(
+        min(device.limits["max-storage-buffer-binding-size"], device.limits["max-buffer-size"]),
+        device.limits["max-compute-workgroups-per-dimension"],
+    )
+    automatic: Variant = "rows" if device.is_software else "tiles"
+    model_plan = plan_model(
+        graph,
+        file,
+        n_ctx=options.n_ctx,
+        n_batch=options.n_batch,
+        kv_dtype=options.kv_dtype,
+        limits=limits,
+        variant=automatic if options.variant == "auto" else options.variant,
+        read_tensor=small.__getitem__,
+    )
+    plans = tuple(model_plan.plans.values())
+    keys = dict.fromkeys(d.kernel for plan in plans for d in plan.dispatches)
+    linked = {key: link(key) for key in keys}
+    kernels = tuple(Kernel(k, s.code, s.constants, s.locate) for k, s in linked.items())
+    return Program(model_plan, plans, kernels)
+
+
+async def _read_small_tensors(
+    graph: Graph, file: GgufFile, sources: Sequence[AsyncSource]
+) -> dict[str, NDArray[np.float32]]:
+    """What planning needs the values of: rope factors, and vectors that are not float32."""
+    factors = {node.inputs["freq_factors"] for node in graph.nodes if "freq_factors" in node.inputs}
+    values = {}
+    for name in graph.weights:
+        info = file.tensors[name]
+        is_odd_vector = len(info.shape) == 1 and info.type.name != "F32"
+        if (name in factors or is_odd_vector) and info.type.is_runnable:
+            values[name] = await read_tensor(sources[info.part], info)
+    return values

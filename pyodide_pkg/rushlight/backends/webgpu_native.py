@@ -69,7 +69,8 @@ class NativeDevice:
         self.limits: Mapping[str, int] = {k: int(self._device.limits[k]) for k in limits}
         self.features = frozenset(str(f) for f in self._device.features)
         notes: tuple[str, ...] = ("Limited to the WebGPU floor.",) if floor else ()
-        if adapter.info["adapter_type"] == "CPU":
+        self.is_software = adapter.info["adapter_type"] == "CPU"
+        if self.is_software:
             notes += ("The adapter is software: expect far less speed than from a GPU.",)
         self.info = DeviceInfo("webgpu", str(adapter.info["device"]), notes)
         self.stats = RunStats()
