@@ -167,6 +167,6 @@ def duplicate_files() -> list[str]:
 
 def check_generated() -> int:
     """Compares the generated documents with what their registries say now."""
-    if not (ROOT / "tests" / "tools" / "make_docs.py").exists():
+    if not (ROOT / "tests" / "tools" / "docs.py").exists():
         return 0
-    return machine.run([PYTHON, "-m", "tests.tools.make_docs", "--check"])
+    return machine.run([PYTHON, "-m", "tests.tools.docs", "--check"])
