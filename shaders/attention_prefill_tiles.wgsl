@@ -94,9 +94,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let i = li + a * 64u;
       if (i < N_QUERY * D4) {
         var v = acc[a] * shrinks[i / D4];
-        let from = kv + j0 * row + i % D4;
+        let origin = kv + j0 * row + i % D4;
         for (var j = 0u; j < count; j++) {
-          v += scores[(i / D4) * 64u + j] * C_decode(v_cache[from + j * row]);
+          v += scores[(i / D4) * 64u + j] * C_decode(v_cache[origin + j * row]);
         }
         acc[a] = v;
       }

@@ -1,7 +1,7 @@
 // get_rows: y[t, :] = W[ids[t], :] * SCALE, for the ids that lie in this chunk of the table
 // shapes: ids [n_tokens]; W [N_ROWS, N_COLS], rows row_start.. of the table; y [n_tokens, N_COLS]
 // grid: one thread per 16 columns of a token, folded over x and y
-// limits: N_COLS % 4 == 0
+// limits: none
 // import lib/step.wgsl
 // import quant as W
 override WG_SIZE: u32 = 64u;
@@ -11,7 +11,7 @@ override SCALE: f32 = 1.0;
 struct Params { row_start: u32 }
 @group(0) @binding(0) var<storage, read> ids: array<u32>;
 @group(0) @binding(1) var<storage, read> W_data: array<vec4<u32>>;
-@group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
 
@@ -28,9 +28,8 @@ fn main(
   if (ids[t] < params.row_start || row >= N_ROWS) { return; }
   let g = i % n_groups;
   let m = W_load16(row * n_groups + g);
-  let n4 = N_COLS / 4u;
-  for (var j = 0u; j < 4u; j++) {
-    let c = g * 4u + j;
-    if (c < n4) { y[t * n4 + c] = m[j] * SCALE; }
+  for (var j = 0u; j < 16u; j++) {
+    let c = g * 16u + j;
+    if (c < N_COLS) { y[t * N_COLS + c] = m[j / 4u][j % 4u] * SCALE; }
   }
 }

@@ -1,15 +1,21 @@
-// f32_tail: the 16 consecutive weights of group i, dequantised as gguf/quants.py does
-// shapes: one plane of float32, rows of any multiple of 4 columns
-// grid: none (library); the kernel declares W_data: array<vec4<u32>>
-// limits: N_COLS % 4 == 0; slower than f32
-// Group i counts padded groups: row i / groups, and columns past N_COLS weigh nothing.
-fn W_load4(i: u32, c: u32) -> vec4<f32> {
-  let groups = (N_COLS + 15u) / 16u;
-  let col = (i % groups) * 4u + c;
-  if (col >= N_COLS / 4u) { return vec4<f32>(0.0); }
-  let p = (i / groups) * (N_COLS / 4u) + col;
-  return bitcast<vec4<f32>>(W_data[p]);
+// f32_tail: the 16 consecutive weights of group i, where rows are not whole groups
+// shapes: one plane of float32; groups are counted per row: row i / ceil(N_COLS / 16)
+// grid: none (library); the kernel declares W_data: array<vec4<u32>> and N_COLS
+// limits: slower than f32; columns past the row weigh nothing
+fn W_at(p: u32) -> f32 { return bitcast<f32>(W_data[p / 4u][p % 4u]); }
+
+fn W_load4(row: u32, col: u32) -> vec4<f32> {
+  var v = vec4<f32>(0.0);
+  for (var j = 0u; j < 4u; j++) {
+    if (col + j < N_COLS) { v[j] = W_at(row * N_COLS + col + j); }
+  }
+  return v;
 }
+
 fn W_load16(i: u32) -> mat4x4<f32> {
-  return mat4x4<f32>(W_load4(i, 0u), W_load4(i, 1u), W_load4(i, 2u), W_load4(i, 3u));
+  let groups = (N_COLS + 15u) / 16u;
+  let row = i / groups;
+  let col = (i % groups) * 16u;
+  return mat4x4<f32>(
+    W_load4(row, col), W_load4(row, col + 4u), W_load4(row, col + 8u), W_load4(row, col + 12u));
 }

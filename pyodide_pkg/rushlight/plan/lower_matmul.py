@@ -75,7 +75,7 @@ def product(
     """``y[:, y_start..] = x @ weight.T (+ bias) (+ residual)``, one dispatch per chunk."""
     symbol = b.rows_symbol(x)
     n = b.max_rows(symbol)
-    for chunk in b.weights.matrix(weight):
+    for chunk in b.weights.factor(weight):
         file, size, grid = _product_kernel(b, chunk, n)
         overrides: dict[str, float] = {
             "N_ROWS": chunk.n_rows,
@@ -124,7 +124,7 @@ def _product_kernel(
 
 def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
     """Three weights in one dispatch; three dispatches if one of them is split or odd."""
-    chunks = {p: b.weights.matrix(node.inputs[f"weight_{p}"]) for p in "qkv"}
+    chunks = {p: b.weights.factor(node.inputs[f"weight_{p}"]) for p in "qkv"}
     biases = {p: node.inputs.get(f"bias_{p}") for p in "qkv"}
     n_rows = {p: sum(c.n_rows for c in chunks[p]) for p in "qkv"}
     y, y_cols = b.value(node.outputs["y"]), sum(n_rows.values())
@@ -169,7 +169,7 @@ def lower_glu_matmul(b: PlanBuilder, node: Node) -> None:
     """Both products and the gate in one dispatch; three if a weight is split."""
     x, y = node.inputs["x"], node.outputs["y"]
     names = [node.inputs["weight_gate"], node.inputs["weight_up"]]
-    gate, up = (b.weights.matrix(name) for name in names)
+    gate, up = (b.weights.factor(name) for name in names)
     n_rows = b.n_cols(y)
     activation = ACTIVATIONS[str(b.attrs(node)["activation"])]
     if len(gate) > 1 or len(up) > 1:

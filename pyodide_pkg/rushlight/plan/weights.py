@@ -15,7 +15,6 @@ from .plan import Binding, BufferSlot, WeightUpload
 
 ReadTensor = Callable[[str], NDArray[np.float32]]
 ROWS_ALIGN = 32
-PLAIN = ("F32", "F16", "BF16")
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,21 @@ class WeightStore:
         self._max_bytes = max_bytes
         self._chunks: dict[str, tuple[WeightChunk, ...]] = {}
 
+    def factor(self, name: str) -> tuple[WeightChunk, ...]:
+        """The chunks of a matrix that is a factor of a product; its rows are read in fours."""
+        tensor = self._file.tensors[name]
+        if tensor.n_cols % 4:
+            raise UnsupportedOpError(
+                f"{name} has rows of {tensor.n_cols} values; products in the webgpu backend need "
+                "a multiple of 4.",
+                hint="Use the CPU backend for this model.",
+            )
+        return self.matrix(name)
+
     def matrix(self, name: str) -> tuple[WeightChunk, ...]:
         """The chunks of a matrix, planned once.
 
-        Raises UnsupportedTypeError or UnsupportedOpError for a tensor that no kernel can read.
+        Raises UnsupportedTypeError for a type that no kernel can read.
         """
         if name not in self._chunks:
             tensor = self._file.tensors[name]
@@ -150,12 +160,6 @@ def quant_file(tensor: TensorInfo) -> str:
         raise UnsupportedTypeError(
             f"{tensor.name} has type {name}, which the webgpu backend cannot read.",
             hint="Use a Q4_K_M or Q8_0 file.",
-        )
-    if tensor.n_cols % 4 or (tensor.n_cols % 16 and name not in PLAIN):
-        raise UnsupportedOpError(
-            f"{tensor.name} has rows of {tensor.n_cols} values; the webgpu backend needs a "
-            "multiple of 4.",
-            hint="Use the CPU backend for this model.",
         )
     tail = "_tail" if tensor.n_cols % 16 else ""
     return f"quants/{name.lower()}{tail}"
