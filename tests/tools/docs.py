@@ -32,9 +32,9 @@ def models() -> Iterator[str]:
     """Architectures, and the files each is checked with."""
     index = json.loads((ROOT / "tests/data/golden/index.json").read_text())
     yield from (NOTE, "", "# Architectures", "")
-    yield "Each is one file in `rushlight/models/`, and runs on every backend: numpy (natively and in"
-    yield "the page), WebGPU natively and WebGPU in the page. Checked: logits and greedy text against"
-    yield "Hugging Face transformers in float32, decode against prefill, chunks against the whole."
+    yield "Each is one file in `rushlight/models/`, and runs on every backend: numpy (natively and"
+    yield "in the page), WebGPU natively and WebGPU in the page. Checked: logits and greedy text"
+    yield "against Hugging Face transformers in float32, decode against prefill, chunks against whole."
     yield ""
     rows = []
     for name in architectures():
