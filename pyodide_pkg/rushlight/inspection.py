@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .backends.base import DeviceInfo, KvDtype, LoadOptions, RunStats
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _sync
+from .backends.base import KvDtype, LoadOptions
 from .errors import EngineError, UnsupportedOpError
 from .gguf.config import ModelConfig, read_config
 from .gguf.reader import GgufFile
+from .gguf.source import Source, SyncAsAsync
 from .gguf.splits import open_parts
 from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, ModelSource
@@ -121,8 +126,16 @@ def inspect_model(
     vocabulary) is part of the answer.
     """
     file, sources = open_parts(source)  # type: ignore[arg-type]  # async sources are the page's
-    for opened in sources:
-        opened.close()
+    try:
+        return _inspect(file, sources, n_ctx, kv_dtype)
+    finally:
+        for opened in sources:
+            opened.close()
+
+
+def _inspect(
+    file: GgufFile, sources: Sequence[Source], n_ctx: int | None, kv_dtype: KvDtype
+) -> Inspection:
     problems: list[EngineError] = []
     config = _try(problems, lambda: read_config(file.metadata, file.tensors))
     shapes = {name: t.shape for name, t in file.tensors.items()}
@@ -131,7 +144,7 @@ def inspect_model(
     options = LoadOptions(min(n_ctx or DEFAULT_N_CTX, trained), kv_dtype)
     backends = [
         _check("cpu (numpy)", graph, problems, lambda g: _check_numpy(g, file, options)),
-        _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options)),
+        _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options, sources)),
     ]
     tokenizer = _try(problems, lambda: load_tokenizer(file.metadata))
     return Inspection(file, config, tokenizer, graph, options, backends, problems)
@@ -181,20 +194,16 @@ def _state_bytes(graph: Graph, options: LoadOptions) -> int:
     )
 
 
-class FloorDevice:
-    """A device that promises no more than every WebGPU device must; it computes nothing."""
-
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self.info = DeviceInfo("webgpu", "the WebGPU floor")
-        self.limits = limits
-        self.features: frozenset[str] = frozenset()
-        self.stats = RunStats()
-
-
-def _check_webgpu(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str, int]:
+def _check_webgpu(
+    graph: Graph, file: GgufFile, options: LoadOptions, sources: Sequence[Source]
+) -> dict[str, int]:
     """Return the memory planned for a device at the floor; raises if the plan cannot be made."""
-    from .backends import webgpu_common
+    from .backends.numpy_executor import read_tensor
+    from .plan.webgpu import plan_model
 
-    device: Any = FloorDevice(webgpu_common.FLOOR_LIMITS)
-    program = webgpu_common._compile_model(graph, file, device, options)
-    return program.model_plan.bytes_by_kind()
+    def read(name: str) -> NDArray[np.float32]:
+        info = file.tensors[name]
+        return _sync.run(read_tensor(SyncAsAsync(sources[info.part]), info))
+
+    plan = plan_model(graph, file, n_ctx=options.n_ctx, kv_dtype=options.kv_dtype, read_tensor=read)
+    return plan.bytes_by_kind()

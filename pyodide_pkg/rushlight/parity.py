@@ -1,7 +1,7 @@
 """Do two engines say the same thing? Compare a backend's answers with frozen reference data.
 
-A ``Runner`` gives answers for one item at a time; ``ModelRunner`` asks a loaded model. Answers
-that were made elsewhere (in a page, say) go through the same ``compare``. A disagreement is
+``answer`` asks a loaded model about one item; answers that were made elsewhere (in a page, say)
+go through the same ``compare``. A disagreement is
 excused only where the reference itself was nearly undecided: below ``MIN_MARGIN``.
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from . import _sync
 from .errors import InvalidInputError
@@ -55,55 +55,6 @@ class Answer:
     text_ids: Sequence[int] | None = None
     last_logits: Sequence[float] | None = None
     seconds: float = 0.0
-
-
-class Runner(Protocol):
-    """A backend that answers items."""
-
-    def tokenize(self, text: str) -> list[int]:
-        """Token ids of ``text``, begin and end tokens as the model wants them."""
-
-    def argmax_all(self, ids: list[int]) -> list[int]:
-        """The most likely token after each of ``ids``."""
-
-    def greedy(self, ids: list[int], n_tokens: int) -> list[int]:
-        """The greedy continuation, end tokens included as if they were words."""
-
-    def last_logits(self, ids: list[int], wanted: list[int]) -> list[float] | None:
-        """Logits of the ``wanted`` ids after the last of ``ids``; None if it cannot tell."""
-
-
-class ModelRunner:
-    """Asks a loaded model. Its session is reused, so the prompt of an item runs once.
-
-    Load the model with ``kv_dtype="f32"``: the reference has no rounded KV cache.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    def tokenize(self, text: str) -> list[int]:
-        """Token ids of ``text``."""
-        return self._model.tokenizer.encode(text)
-
-    def argmax_all(self, ids: list[int]) -> list[int]:
-        """The most likely token after each of ``ids``."""
-        return [int(token) for token in self._model.argmax(ids)]
-
-    def greedy(self, ids: list[int], n_tokens: int) -> list[int]:
-        """The greedy continuation."""
-        generation = self._model.generate(
-            ids, max_tokens=n_tokens, temperature=0.0, ignore_eos=True
-        )
-        generation.text()
-        return generation.ids
-
-    def last_logits(self, ids: list[int], wanted: list[int]) -> list[float] | None:
-        """Logits of the ``wanted`` ids after the last of ``ids``."""
-        session = self._model.default_session
-        n_reused = session.reuse(ids)
-        logits = _sync.run(session.run(ids[n_reused:], "logits"))
-        return None if logits is None else [float(logits[0][token]) for token in wanted]
 
 
 @dataclass(frozen=True)
@@ -152,7 +103,7 @@ def read_items(
             f"{path} has no list called items.",
             hint="Give a JSON file like tests/data/gemma3-270m.json.",
         )
-    items = [_read_item(raw, index) for index, raw in enumerate(found)]
+    items = [read_item(raw, index) for index, raw in enumerate(found)]
     if unknown := sorted(set(names) - {item.name for item in items}):
         raise InvalidInputError(
             f"{path} has no item called {', '.join(unknown)}.",
@@ -162,24 +113,45 @@ def read_items(
     return chosen if limit is None else chosen[:limit]
 
 
-def run_item(runner: Runner, item: Item) -> Answer:
-    """Return the runner's answers to one item, timed."""
+async def answer_async(model: Model, item: Item) -> Answer:
+    """Return a loaded model's answers to one item, timed; runs in a page too.
+
+    Load the model with ``kv_dtype="f32"``: the reference has no rounded KV cache. Its session is
+    reused, so the prompt is computed once.
+    """
     started = time.perf_counter()
-    argmax = runner.argmax_all(item.ids)
-    wanted = [token for token, _ in item.last_top8]
-    last = runner.last_logits(item.ids, wanted) if wanted else None
-    greedy = runner.greedy(item.ids, len(item.greedy)) if item.greedy else []
-    text_ids = runner.tokenize(item.text) if item.text is not None else None
+    argmax = [int(token) for token in await model.argmax_async(item.ids)]
+    session, last = model.default_session, None
+    if item.last_top8:
+        n_reused = session.reuse(item.ids)
+        logits = await session.run(item.ids[n_reused:], "logits")
+        assert logits is not None
+        last = [float(logits[-1][token]) for token, _ in item.last_top8]
+    greedy: list[int] = []
+    if item.greedy:
+        generation = model.generate(
+            item.ids, max_tokens=len(item.greedy), temperature=0.0, ignore_eos=True
+        )
+        await generation.text_async()
+        greedy = generation.ids
+    text_ids = None if item.text is None else model.tokenizer.encode(item.text)
     return Answer(argmax, greedy, text_ids, last, time.perf_counter() - started)
 
 
+def answer(model: Model, item: Item) -> Answer:
+    """Return a loaded model's answers to one item; the synchronous form of ``answer_async``."""
+    return _sync.run(answer_async(model, item))
+
+
 def run_parity(
-    runner: Runner, items: Sequence[Item], on_result: Callable[[ItemResult], None] | None = None
+    ask: Callable[[Item], Answer],
+    items: Sequence[Item],
+    on_result: Callable[[ItemResult], None] | None = None,
 ) -> list[ItemResult]:
-    """Return the verdict on every item; ``on_result`` is called after each."""
+    """Return the verdict on every item; ``ask`` answers one, ``on_result`` is called after each."""
     results = []
     for item in items:
-        results.append(compare(item, run_item(runner, item)))
+        results.append(compare(item, ask(item)))
         if on_result:
             on_result(results[-1])
     return results
@@ -226,6 +198,7 @@ def summary(results: Sequence[ItemResult]) -> dict[str, Any]:
         "ok": bool(results) and all(r.ok for r in results),
         "n_items": len(results),
         "n_failed": sum(not r.ok for r in results),
+        "n_tokenized_wrong": sum(r.tokens_ok is False for r in results),
         "n_argmax": sum(r.n_checked for r in results),
         "n_argmax_wrong": sum(len(r.argmax_wrong) for r in results),
         "n_greedy": sum(r.greedy_checked for r in results),
@@ -291,8 +264,8 @@ def _at(values: Sequence[int], index: int) -> int | None:
     return int(values[index]) if index < len(values) else None
 
 
-def _read_item(raw: Any, index: int) -> Item:
-    """Return one checked item."""
+def read_item(raw: Any, index: int = 0) -> Item:
+    """Return one item from plain values, checked."""
     place = f"items[{index}]"
     if not isinstance(raw, Mapping):
         raise _bad(place, raw, "an object")

@@ -45,6 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone (`rushlight inspect … | head`)
         sys.stdout = open(os.devnull, "w")  # the interpreter flushes it at exit
         return EXIT_MISMATCH
+    except Exception as error:
+        if os.environ.get("RUSHLIGHT_DEBUG") == "1":
+            raise
+        hint = "This is a fault of Rushlight: report it with what RUSHLIGHT_DEBUG=1 shows."
+        print_error(EngineError(f"{type(error).__name__}: {error}", hint=hint, code="internal"))
+        return EXIT_ERROR
 
 
 def print_error(error: EngineError) -> None:

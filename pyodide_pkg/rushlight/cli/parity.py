@@ -13,7 +13,7 @@ from ..parity import (
     MIN_MARGIN,
     TABLE_HEADER,
     ItemResult,
-    ModelRunner,
+    answer,
     read_items,
     run_parity,
     summary,
@@ -46,7 +46,7 @@ def parity_command(
     items = read_items(data, names=wanted, limit=limit)
     n_ctx = max(len(item.ids) + len(item.greedy) for item in items) + 1
     loaded, _ = load_model(model, device, n_ctx=n_ctx, kv_dtype="f32")
-    results = run_parity(ModelRunner(loaded), items, _say_result)
+    results = run_parity(lambda item: answer(loaded, item), items, _say_result)
     total = summary(results)
     total.update(backend=loaded.device.backend, adapter=loaded.device.adapter)
     print_table(TABLE_HEADER, [table_row(result) for result in results])

@@ -1,0 +1,189 @@
+"""The command line on tiny models: results on stdout, the rest on stderr, exit statuses."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rushlight import Model, cli
+from rushlight.generate import Generation
+
+
+@pytest.fixture
+def tiny(data_dir):
+    """A 2-layer model with a tokenizer, as a path."""
+    return str(data_dir / "golden" / "llama-f32.gguf")
+
+
+@pytest.fixture
+def reference(data_dir, tmp_path, tiny):
+    """Reference data for the tiny model, in the format of gemma3-270m.json."""
+    golden = np.load(data_dir / "golden" / "llama-f32.npz")
+    item = {
+        "name": "p1",
+        "ids": golden["p1_ids"].tolist(),
+        "argmax": golden["p1_argmax"].tolist(),
+        "margin": golden["p1_margin"].tolist(),
+        "greedy": golden["p1_greedy"].tolist(),
+        "greedy_margin": golden["p1_greedy_margin"].tolist(),
+    }
+    path = tmp_path / "reference.json"
+    path.write_text(json.dumps({"items": [item, {**item, "name": "again"}]}))
+    return path
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        status = cli.main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def test_help_names_every_command_and_gives_examples(run):
+    status, out, _ = run("--help")
+    assert status == 0
+    for name in ("run", "inspect", "tokenize", "logits", "parity", "bench"):
+        assert name in out
+        status, text, _ = run(name, "--help")
+        assert status == 0 and f"rushlight {name} " in text
+    assert run()[0] in (0, 2)
+
+
+def test_run_streams_text_to_stdout(run, tiny):
+    status, out, err = run("run", "-m", tiny, "-p", "ab", "-n", 5, "--device", "numpy")
+    assert status == 0 and out.strip() and "5 new" in err and "numpy" in err
+    quiet = run("run", "-m", tiny, "-p", "ab", "-n", 5, "--device", "numpy", "-q")
+    assert quiet == (0, out, "")
+
+
+def test_run_reads_stdin(run, tiny, monkeypatch):
+    expected = run("run", "-m", tiny, "-p", "ab", "-n", 3, "--device", "numpy", "-q")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("ab\n"))
+    assert run("run", "-m", tiny, "-p", "-", "-n", 3, "--device", "numpy", "-q") == expected
+    status, _, err = run("run", "-m", tiny)
+    assert status == 2 and "error [invalid_input]: There is no prompt" in err
+
+
+def test_run_with_a_seed_repeats(run, tiny):
+    options = ("-p", "ab", "-n", 8, "--device", "numpy", "-q", "--temperature", 1.5)
+    first = run("run", "-m", tiny, *options, "--seed", 3)
+    assert first == run("run", "-m", tiny, *options, "--seed", 3)
+
+
+def test_ctrl_c_stops_a_reply(run, tiny, monkeypatch):
+    def interrupted(self):
+        yield "some"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Generation, "__iter__", interrupted)
+    status, out, _ = run("run", "-m", tiny, "-p", "ab", "--device", "numpy")
+    assert status == 130 and out == "some\n"
+
+
+def test_chat_keeps_the_conversation(run, data_dir, monkeypatch):
+    model = data_dir / "golden" / "qwen2-bf16.gguf"
+    lines = iter(["hello", "", "/help", "again", "/new", "fresh", "/quit"])
+    monkeypatch.setattr("builtins.input", lambda: next(lines))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    status, _, err = run("run", "-m", model, "-n", 2, "--device", "numpy")
+    assert status == 0 and err.count(" new, ") == 3 and "/new starts" in err
+    reused = [int(part.split(" reused")[0].split()[-1]) for part in err.split("prompt tokens")[1:]]
+    assert reused[0] == 0 and reused[1] > 0
+
+
+def test_inspect(run, tiny):
+    status, out, _ = run("inspect", "-m", tiny)
+    assert status == 0
+    for words in ("llama", "F32", "token_embd.weight", "chat template", "can run it", "tokenizer"):
+        assert words in out
+    status, out, _ = run("inspect", "-m", tiny, "--json")
+    report = json.loads(out)
+    assert status == 0 and report["architecture"] == "llama"
+    assert sum(row["n_tensors"] for row in report["types"]) == len(report["tensors"])
+    assert report["backends"][0]["can_run"] and report["config"]["n_layer"] == 2
+    status, out, _ = run("inspect", "-m", tiny, "--graph")
+    assert status == 0 and json.loads(out)
+
+
+def test_tokenize(run, tiny):
+    model = Model.load(tiny, device="numpy")
+    status, out, _ = run("tokenize", "-m", tiny, "ab cd")
+    assert status == 0 and [int(i) for i in out.split(",")] == model.tokenizer.encode("ab cd")
+    _, out, _ = run("tokenize", "-m", tiny, "ab cd", "--no-special", "--json")
+    assert json.loads(out) == model.tokenizer.encode("ab cd", add_special=False)
+    assert run("tokenize", "-m", tiny, "ab cd", "--table")[0] == 0
+
+
+def test_logits(run, tiny, tmp_path):
+    path = tmp_path / "out.npy"
+    status, _, err = run("logits", "-m", tiny, "--ids", "1,5 7", "--device", "numpy", "--out", path)
+    assert status == 0 and "float32" in err
+    logits = np.load(path)
+    model = Model.load(tiny, device="numpy", kv_dtype="f32")
+    assert logits.dtype == np.float32 and np.array_equal(logits, model.logits([1, 5, 7]))
+    assert run("logits", "-m", tiny, "--ids", "x", "--out", path)[0] == 2
+    assert run("logits", "-m", tiny, "--ids", "1", "--out", tmp_path / "no" / "x.npy")[0] == 2
+    status, _, err = run("logits", "-m", tiny, "--ids", "999999", "--device", "cpu", "--out", path)
+    assert status == 2 and "999999" in err
+
+
+def test_parity(run, tiny, reference, tmp_path):
+    options = ("parity", "-m", tiny, "--data", reference, "--device", "numpy")
+    status, out, _ = run(*options, "--json", tmp_path / "out.json")
+    assert status == 0 and "2 items agree" in out
+    assert json.loads((tmp_path / "out.json").read_text())["n_items"] == 2
+    assert "1 items agree" in run(*options, "--names", "again")[1]
+    data = json.loads(reference.read_text())
+    data["items"][0]["argmax"][0] += 1
+    data["items"][0]["margin"][0] = 1.0
+    reference.write_text(json.dumps(data))
+    status, out, _ = run(*options)
+    assert status == 1 and "DISAGREE (1 failed)" in out and "argmax" in out
+
+
+def test_bench(run, tiny):
+    status, out, _ = run("bench", "-m", tiny, "--device", "numpy", "--quick", "--json")
+    result = json.loads(out)
+    assert status == 0 and result["decode_tokens_per_s"] > 0 and result["device_bytes"]
+    assert "32" in result["prefill_tokens_per_s"]
+    assert "decode, tokens/s" in run("bench", "-m", tiny, "--device", "numpy", "--quick")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("inspect", "-m", "no-such.gguf"), "error [not_found]"),
+        (("run", "-m", "no-such.gguf", "-p", "x", "--top-p", 7), "top_p is 7.0"),
+        (("run", "-m", "no-such.gguf", "-p", "x", "--kv", "q4"), "--kv is 'q4'"),
+        (("run", "-m", "no-such.gguf", "-p", "x", "--device", "tpu"), "error ["),
+        (("nonsense",), "No such command"),
+        (("run", "--nonsense"), "--nonsense"),
+    ],
+)
+def test_errors_are_lines_on_stderr(run, arguments, words):
+    status, out, err = run(*arguments)
+    assert status == 2 and words in err and "Traceback" not in err + out
+
+
+def test_an_unforeseen_error_is_still_a_line(run, tiny, monkeypatch):
+    monkeypatch.setattr(Model, "load", lambda *a, **k: 1 / 0)
+    status, _, err = run("run", "-m", tiny, "-p", "x")
+    assert status == 2 and "error [internal]: ZeroDivisionError" in err and "Traceback" not in err
+    monkeypatch.setenv("RUSHLIGHT_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run("run", "-m", tiny, "-p", "x")
+
+
+def test_a_missing_package_is_named():
+    code = (
+        "import sys; sys.modules['typer'] = None\n"
+        "from rushlight.cli import main; sys.exit(main(['--help']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2 and "pip install 'rushlight[native]'" in done.stderr
