@@ -113,7 +113,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
     console = Console(highlight=False)
     if not console.is_terminal:  # in a file or pipe, no row may be cut to 80 columns
         console = Console(highlight=False, width=max(80, _width(header, rows)))
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    if title:
+        print(f"\n{title}")
+    table = Table(box=None, pad_edge=False)
     for name in header:
         table.add_column(name, overflow="fold")
     for row in rows:
