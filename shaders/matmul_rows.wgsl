@@ -76,6 +76,15 @@ fn main(
   var a0 = vec4<f32>(0.0); var a1 = vec4<f32>(0.0); var a2 = vec4<f32>(0.0);
   var a3 = vec4<f32>(0.0); var a4 = vec4<f32>(0.0); var a5 = vec4<f32>(0.0);
   var a6 = vec4<f32>(0.0); var a7 = vec4<f32>(0.0);
+  if (t + 1u == n) {
+    // A lone last token, such as the one whose logits a prefill wants.
+    for (var g = 0u; g < n_groups; g++) {
+      let w = Rows(W_load16(r0 + g), W_load16(r1 + g), W_load16(r2 + g), W_load16(r3 + g));
+      a0 += mac(w, x0 + g * 4u, x0 + end);
+    }
+    put(t, row, n, a0);
+    return;
+  }
   for (var g = 0u; g < n_groups; g++) {
     let w = Rows(W_load16(r0 + g), W_load16(r1 + g), W_load16(r2 + g), W_load16(r3 + g));
     let c = g * 4u;
