@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from rushlight.errors import EngineError, InvalidInputError
 from rushlight.sampling import GREEDY, Sampler, SamplingParams, top_ids
 
