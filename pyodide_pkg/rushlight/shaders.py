@@ -16,7 +16,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from .errors import ShaderCompileError
@@ -67,7 +67,7 @@ def shader_root() -> Path:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def read_shader(path: str) -> str:
     """Text of a file below ``shader_root``, by its path with suffix."""
     file = shader_root() / path
@@ -113,7 +113,7 @@ class _Linker:
         self.add(f"{self.chosen[prefix]}.wgsl", prefix)
 
 
-@lru_cache(maxsize=None)
+@cache
 def link(key: KernelKey) -> LinkedShader:
     """The whole text of a kernel.
 

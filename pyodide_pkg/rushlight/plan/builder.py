@@ -204,7 +204,11 @@ class PlanBuilder:
     def finish(self, outputs: Mapping[str, Binding]) -> Plan:
         """The plan, with every value placed."""
         touched = [
-            [b.slot[1:] for b in d.bindings if b.slot[0] == VALUE and b.slot[1:] not in self._pinned]
+            [
+                b.slot[1:]
+                for b in d.bindings
+                if b.slot[0] == VALUE and b.slot[1:] not in self._pinned
+            ]
             for d in self.dispatches
         ]
         placed, sizes = assign_scratch(lifetimes_of(touched, self._n_bytes, self.head_start))

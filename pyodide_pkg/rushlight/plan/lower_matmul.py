@@ -74,35 +74,27 @@ def product(
 ) -> None:
     """``y[:, y_start..] = x @ weight.T (+ bias) (+ residual)``, one dispatch per chunk."""
     symbol = b.rows_symbol(x)
-    n = b.max_rows(symbol)
+    added = [
+        b.weights.vector(bias) if bias else b.weights.zero(),
+        b.value(residual) if residual else b.weights.zero(),
+    ]
     for chunk in b.weights.factor(weight):
-        file, size, grid = _product_kernel(b, chunk, n)
-        overrides: dict[str, float] = {
-            "N_ROWS": chunk.n_rows,
-            "N_COLS": chunk.n_cols,
-            "Y_COLS": y_cols,
-            "USE_N_OUT": symbol == "n_out",
-            "HAS_BIAS": bias is not None,
-            "HAS_RESIDUAL": residual is not None,
-            **chunk.overrides(),
-        }
-        if size:
-            overrides["WG_SIZE"] = size
-        imports = [("W", chunk.quant)]
-        if file == "matvec":
-            imports.append(b.lanes())
+        file, size, grid = _product_kernel(b, chunk, b.max_rows(symbol))
         b.emit(
             file,
-            [
-                b.value(x),
-                chunk.binding,
-                b.weights.vector(bias) if bias else b.weights.zero(),
-                b.value(residual) if residual else b.weights.zero(),
-                y,
-            ],
+            [b.value(x), chunk.binding, *added, y],
             grid,
-            imports=imports,
-            overrides=overrides,
+            imports=[("W", chunk.quant), *([b.lanes()] if file == "matvec" else [])],
+            overrides={
+                "N_ROWS": chunk.n_rows,
+                "N_COLS": chunk.n_cols,
+                "Y_COLS": y_cols,
+                "USE_N_OUT": symbol == "n_out",
+                "HAS_BIAS": bias is not None,
+                "HAS_RESIDUAL": residual is not None,
+                **({"WG_SIZE": size} if size else {}),
+                **chunk.overrides(),
+            },
             params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
             label=f"{file} {chunk.binding.slot}",
         )
@@ -213,7 +205,5 @@ def emit_elementwise(
         file,
         bindings,
         b.fold(-(-b.max_rows(symbol) * n_cols // size)),
-        overrides={
-            "WG_SIZE": size, "N_COLS": n_cols, "USE_N_OUT": symbol == "n_out", **overrides
-        },  # fmt: skip
+        overrides={"WG_SIZE": size, "N_COLS": n_cols, "USE_N_OUT": symbol == "n_out", **overrides},
     )

@@ -44,9 +44,7 @@ def lower_rms_norm(b: PlanBuilder, node: Node) -> None:
     """Norm of whole rows, or of each group of a row."""
     x, y = b.value(node.inputs["x"]), b.value(node.outputs["y"])
     n_group = int(b.attrs(node)["n_group"])  # type: ignore[arg-type]
-    emit_norm(
-        b, node, [x, b.weights.vector(node.inputs["weight"]), y], node.inputs["x"], n_group
-    )
+    emit_norm(b, node, [x, b.weights.vector(node.inputs["weight"]), y], node.inputs["x"], n_group)
 
 
 def lower_joint_norm(b: PlanBuilder, node: Node) -> None:
@@ -101,17 +99,13 @@ def lower_argmax(b: PlanBuilder, x: Binding, y: Binding, n_cols: int, symbol: st
         "argmax_part",
         [x, parts],
         b.fold(n_groups, rows),
-        overrides={
-            "WG_SIZE": size, "N_COLS": n_cols, "N_PARTS": n_parts, "USE_N_OUT": use_n_out
-        },  # fmt: skip
+        overrides={"WG_SIZE": size, "N_COLS": n_cols, "N_PARTS": n_parts, "USE_N_OUT": use_n_out},
     )
     b.emit(
         "argmax",
         [parts, y],
         (rows, 1, 1),
-        overrides={
-            "WG_SIZE": 1 if b.is_rows else 64, "N_PARTS": n_parts, "USE_N_OUT": use_n_out
-        },  # fmt: skip
+        overrides={"WG_SIZE": 1 if b.is_rows else 64, "N_PARTS": n_parts, "USE_N_OUT": use_n_out},
     )
 
 

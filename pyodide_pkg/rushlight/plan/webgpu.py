@@ -105,9 +105,7 @@ def plan_graph(graph: Graph, store: WeightStore, options: PlanOptions) -> Plan:
             symbol = builder.rows_symbol(value)
             index = builder.temp("argmax", builder.max_rows(symbol) * 4)
             outputs["argmax"] = builder.pin(index, "out.argmax")
-            rows.lower_argmax(
-                builder, builder.value(value), index, builder.n_cols(value), symbol
-            )
+            rows.lower_argmax(builder, builder.value(value), index, builder.n_cols(value), symbol)
     return builder.finish(outputs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,8 +163,3 @@ def quant_file(tensor: TensorInfo) -> str:
         )
     tail = "_tail" if tensor.n_cols % 16 else ""
     return f"quants/{name.lower()}{tail}"
-
-
-def shapes_of(file: GgufFile) -> Mapping[str, tuple[int, ...]]:
-    """Tensor name → numpy-order shape."""
-    return {name: tensor.shape for name, tensor in file.tensors.items()}
