@@ -1,6 +1,9 @@
 """Chat prompts: templates as transformers renders them, and text that cannot forge turns."""
 
+import json
+
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rushlight import chat
 from rushlight.chat import build_prompt, has_chat_template, plain_transcript
@@ -138,6 +141,63 @@ def test_what_templates_use():
         )
         == "(1(2))(3)"
     )
+
+
+# In the manner of what models ship: alternation checks, default system text, thinking cut off.
+SHIPPED = [
+    CHATML,
+    GEMMA,
+    """{%- if messages[0]['role'] == 'system' %}{%- set system = messages[0]['content'] %}
+{%- set rest = messages[1:] %}{%- else %}{%- set system = "Default.\\
+\\
+Two." %}{%- set rest = messages %}{%- endif %}
+{%- set users = rest | selectattr("role", "equalto", "user") | list %}
+{%- set kept = [] %}
+{%- for m in rest %}{%- if m["role"] not in ["tool"] and not m.get("tool_calls") %}
+{%- set kept = kept + [m] %}{%- endif %}{%- endfor %}
+{%- for m in kept %}{%- if (m["role"] == "user") != (loop.index0 % 2 == 0) %}
+{{- raise_exception("roles must alternate") }}{%- endif %}{%- endfor %}
+{{- '[SYS]' + system + '[/SYS]' }}{%- for m in rest %}{%- if m.role == 'user' %}
+{{- '[INST]' ~ m.content ~ '[/INST]' }}{%- elif m is mapping %}{{- m.content + eos_token }}
+{%- endif %}{%- if m == users[-1] %}!{%- endif %}{%- endfor %}""",
+    """{%- macro strip(text) -%}{%- set ns = namespace(r='') -%}
+{%- for part in text.split('</think>') -%}{%- set ns.r = part -%}{%- endfor -%}
+{{- ns.r | trim -}}{%- endmacro -%}
+{{ bos_token }}{%- set ns = namespace(last=messages|length - 1, seen=false) %}
+{%- for m in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}
+{%- if not ns.seen and m.role == "user" and m.content is string %}{%- set ns.seen = true %}
+{%- set ns.last = index %}{%- endif %}{%- endfor %}
+{%- for m in messages %}
+<|im_start|>{{ m['role'] | upper if loop.first else m['role'] | capitalize }}
+{{ strip(m['content']) if m.role == 'assistant' else m.content.strip('\n').lstrip() }}<|im_end|>
+{%- if loop.index0 == ns.last and loop.nextitem is defined %}*{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt and not (enable_thinking is defined) %}
+<|im_start|>assistant
+{% endif %}{{ {'b': [1, none, true], 'a': "é<'"} | tojson }}{{ messages | map(attribute='role')
+| unique | sort | join('/') }}{% for k, v in {'z': 1, 'y': 2} | dictsort %}{{ k }}
+{%- endfor %}
+""",
+]
+TALK = [
+    {"role": "system", "content": "Be kind. "},
+    {"role": "user", "content": "\n Hi <b>&amp;</b>"},
+    {"role": "assistant", "content": "<think>hm</think>\n\nHello"},
+    {"role": "user", "content": "Bye"},
+]
+
+
+@pytest.mark.parametrize("template", SHIPPED)
+@pytest.mark.parametrize("messages", [USER, TALK, TALK[1:]])
+def test_renders_as_transformers_does(template, messages):
+    plain = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    plain.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    expected = plain.from_string(template).render(
+        messages=messages, add_generation_prompt=True, tools=None, bos_token="<s>", eos_token="</s>"
+    )
+    assert render(template, messages) == expected and len(expected) > 8
 
 
 BOMBS = {

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,5 +187,11 @@ def test_a_missing_package_is_named():
         "import sys; sys.modules['typer'] = None\n"
         "from rushlight.cli import main; sys.exit(main(['--help']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    folder = str(Path(cli.__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": folder},
+    )
     assert done.returncode == 2 and "pip install 'rushlight[native]'" in done.stderr

@@ -140,7 +140,7 @@ def _stream(
             shown = piece if pieces or not trim_start else piece.lstrip()
             if shown:
                 pieces.append(shown)
-                print(shown, end="", flush=True)
+                print(_for_terminal(shown), end="", flush=True)
     except KeyboardInterrupt:
         generation.cancel()
         status = EXIT_INTERRUPTED
@@ -153,6 +153,13 @@ def _stream(
             f"{stats.decode_tokens_per_s:.1f}/s; {generation.finish_reason or 'interrupted'}]"
         )
     return status, "".join(pieces)
+
+
+def _for_terminal(text: str) -> str:
+    """Return text without control characters that a terminal would obey; a file gets them all."""
+    if text.isprintable() or not sys.stdout.isatty():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def _chat(model: Model, options: RunOptions) -> int:
