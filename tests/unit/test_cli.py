@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 
@@ -111,6 +112,40 @@ def test_inspect(run, tiny):
     assert report["backends"][0]["can_run"] and report["config"]["n_layer"] == 2
     status, out, _ = run("inspect", "-m", tiny, "--graph")
     assert status == 0 and json.loads(out)
+
+
+def write_model(path, architecture, q_type=None):
+    """A one-layer file without a tokenizer; ``q_type`` stores attn_q as that block type."""
+    writer = gguf.GGUFWriter(path, architecture)
+    for key in ("embedding_length", "feed_forward_length", "context_length"):
+        writer.add_uint32(f"{architecture}.{key}", 256)
+    writer.add_uint32(f"{architecture}.block_count", 1)
+    writer.add_uint32(f"{architecture}.attention.head_count", 4)
+    writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", 1e-5)
+    names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    shapes = {f"blk.0.{name}.weight": (256, 256) for name in names}
+    shapes |= {f"{n}.weight": (256,) for n in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm")}
+    for name, shape in {"token_embd.weight": (32, 256), **shapes}.items():
+        if q_type and "attn_q" in name:
+            type_size = gguf.GGML_QUANT_SIZES[q_type][1]
+            writer.add_tensor(name, np.zeros((256, type_size), np.uint8), raw_dtype=q_type)
+        else:
+            writer.add_tensor(name, np.zeros(shape, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_inspect_says_why_a_file_cannot_be_run(run, tmp_path):
+    unknown, unreadable = tmp_path / "unknown.gguf", tmp_path / "type.gguf"
+    write_model(unknown, "mamba9")
+    status, out, _ = run("inspect", "-m", unknown)
+    assert status == 0 and out.count("cannot run it. The architecture 'mamba9'") == 2
+    write_model(unreadable, "llama", gguf.GGMLQuantizationType.IQ2_S)
+    status, out, _ = run("inspect", "-m", unreadable)
+    assert status == 0 and "IQ2_S" in out and "unusable: tokenizer.ggml.model" in out
+    assert out.count("cannot run it. blk.0.attn_q.weight has type IQ2_S") == 2
 
 
 def test_tokenize(run, tiny):

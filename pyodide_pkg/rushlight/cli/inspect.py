@@ -52,7 +52,7 @@ def _print_head(report: Mapping[str, Any]) -> None:
         ("architecture", report["architecture"]),
         ("parameters", f"{report['n_params']:,}"),
         *((key, _words(value)) for key, value in report["config"].items()),
-        ("tokenizer", _words(report["tokenizer"])),
+        ("tokenizer", _tokenizer(report["tokenizer"])),
         ("chat template", _template(report["chat_template_chars"])),
     ]
     width = max(len(label) for label, _ in lines)
@@ -65,6 +65,10 @@ def _template(n_chars: int) -> str:
     if n_chars:
         return f"yes ({n_chars} characters)"
     return "none: conversations are written as a plain transcript"
+
+
+def _tokenizer(found: Mapping[str, Any]) -> str:
+    return f"unusable: {found['unusable']}" if "unusable" in found else _words(found)
 
 
 def _words(value: Any) -> str:
