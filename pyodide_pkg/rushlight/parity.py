@@ -20,6 +20,7 @@ from .errors import InvalidInputError
 
 if TYPE_CHECKING:
     from .model import Model
+    from .tokenizer import Tokenizer
 
 MIN_MARGIN = 0.05
 """Top-1 minus top-2 logit from which the reference counts as decided."""
@@ -134,8 +135,20 @@ async def answer_async(model: Model, item: Item) -> Answer:
         )
         await generation.text_async()
         greedy = generation.ids
-    text_ids = None if item.text is None else model.tokenizer.encode(item.text)
+    text_ids = None if item.text is None else tokenize_item(model.tokenizer, item)
     return Answer(argmax, greedy, text_ids, last, time.perf_counter() - started)
+
+
+def tokenize_item(tokenizer: Tokenizer, item: Item) -> list[int]:
+    """Return our ids of the item's text, as many as the reference has if it was cut short there.
+
+    Long items keep the text that their ids are the beginning of.
+    """
+    assert item.text is not None
+    ids = tokenizer.encode(item.text)
+    said = tokenizer.decode(item.ids, skip_special=True).rstrip("\ufffd")
+    is_cut = len(said) < len(item.text) and item.text.startswith(said)
+    return ids[: len(item.ids)] if is_cut else ids
 
 
 def answer(model: Model, item: Item) -> Answer:

@@ -6,7 +6,18 @@ from dataclasses import replace
 import pytest
 
 from rushlight.errors import InvalidInputError
-from rushlight.parity import Answer, Item, compare, read_items, run_parity, summary, table_row
+from rushlight.gguf.splits import open_parts
+from rushlight.parity import (
+    Answer,
+    Item,
+    compare,
+    read_items,
+    run_parity,
+    summary,
+    table_row,
+    tokenize_item,
+)
+from rushlight.tokenizer import load_tokenizer
 
 ITEM = Item(
     name="x",
@@ -59,6 +70,17 @@ def test_token_ids_and_logits_must_agree():
     assert compare(ITEM, replace(RIGHT, last_logits=[10.001, 8.0])).ok
     assert not compare(ITEM, replace(RIGHT, last_logits=[float("nan"), 8.0])).ok
     assert compare(ITEM, replace(RIGHT, last_logits=None)).logit_error is None
+
+
+def test_a_reference_cut_short_is_compared_as_far_as_it_goes(data_dir):
+    header, _ = open_parts((data_dir / "golden" / "llama-f32.gguf").read_bytes())
+    tokenizer = load_tokenizer(header.metadata)
+    ids = tokenizer.encode("one two three")
+    whole = replace(ITEM, text="one two three", ids=ids)
+    assert tokenize_item(tokenizer, whole) == ids
+    assert tokenize_item(tokenizer, replace(whole, ids=ids[:-2])) == ids[:-2]
+    # An end token of ours that the reference lacks is no cut.
+    assert tokenize_item(tokenizer, replace(whole, ids=[9, *ids])) == ids
 
 
 def test_summary_and_table():
