@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -327,6 +330,19 @@ class NativeExecutor(WebGpuExecutor):
         super().__init__(device, compile_program)
 
 
+@contextmanager
+def _runtime_dir() -> Iterator[None]:
+    """Name a runtime folder while drivers are probed: Mesa complains on stderr without one."""
+    if sys.platform != "linux" or "XDG_RUNTIME_DIR" in os.environ:
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ["XDG_RUNTIME_DIR"]
+
+
 def _request_adapter(allow_software: bool) -> tuple[Any, Any]:
     hint = "Install the native extra (pip install 'rushlight[native]') or use device='cpu'."
     try:
@@ -334,7 +350,8 @@ def _request_adapter(allow_software: bool) -> tuple[Any, Any]:
     except ImportError as error:
         raise NoAdapterError("The wgpu package is not installed.", hint=hint) from error
     try:
-        adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+        with _runtime_dir():
+            adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
     except Exception as error:
         raise NoAdapterError(
             f"No GPU adapter is available: {error}",
