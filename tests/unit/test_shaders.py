@@ -23,7 +23,9 @@ def key_for(kernel: str, quant: str = "quants/q5_0", **choices: str) -> KernelKe
     text = (ROOT / f"{kernel}.wgsl").read_text(encoding="utf-8")
     imports = []
     for what, prefix in PLACEHOLDER.findall(text):
-        imports.append((prefix, quant if what.startswith("quant") else {**DEFAULTS, **choices}[what]))
+        imports.append(
+            (prefix, quant if what.startswith("quant") else {**DEFAULTS, **choices}[what])
+        )
     return KernelKey(kernel, tuple(imports))
 
 

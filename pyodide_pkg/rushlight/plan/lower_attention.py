@@ -20,6 +20,13 @@ def rope_table(b: PlanBuilder, attrs: Mapping[str, Attr], freq_factors: str | No
     name = f"rope.{key}" + (f".{freq_factors}" if freq_factors else "")
     if name in b.weights.slots:
         return Binding(name)
+    n_bytes = b.options.n_ctx * _int(attrs, "n_rot") * 4
+    if n_bytes > b.options.limits.max_binding_bytes:
+        raise UnsupportedOpError(
+            f"The rotation table of a context of {b.options.n_ctx} needs {n_bytes} bytes; the "
+            f"adapter binds at most {b.options.limits.max_binding_bytes}.",
+            hint="Load the model with a smaller context.",
+        )
     factors = b.weights.read_tensor(freq_factors) if freq_factors else None
     return b.weights.constant(name, cos_sin_table(b.options.n_ctx, attrs, factors))
 

@@ -96,6 +96,8 @@ def plan_graph(graph: Graph, store: WeightStore, options: PlanOptions) -> Plan:
     """One plan for a graph that has been fused for its phase."""
     check_ops(graph)
     builder = PlanBuilder(graph, verify(graph), options, store)
+    for name in graph.state:
+        builder.state(name)  # refuses a context that is too large before any table is made
     for node in graph.nodes:
         LOWERINGS[node.op](builder, node)
     outputs = {}
