@@ -68,12 +68,17 @@ def shader_root() -> Path:
 
 
 @cache
+def has_shader(path: str) -> bool:
+    """Whether a file lies below ``shader_root``."""
+    return (shader_root() / path).is_file()
+
+
+@cache
 def read_shader(path: str) -> str:
     """Text of a file below ``shader_root``, by its path with suffix."""
-    file = shader_root() / path
-    if not file.is_file():
+    if not has_shader(path):
         raise ShaderCompileError(f"There is no shader file {path!r}.")
-    return file.read_text(encoding="utf-8")
+    return (shader_root() / path).read_text(encoding="utf-8")
 
 
 class _Linker:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import DeviceError, UnsupportedOpError, UnsupportedTypeError
 from ..gguf.quants import plane_layout
 from ..gguf.reader import GgufFile, TensorInfo
+from ..shaders import has_shader
 from .plan import Binding, BufferSlot, WeightUpload
 
 ReadTensor = Callable[[str], NDArray[np.float32]]
@@ -156,7 +157,7 @@ class WeightStore:
 def quant_file(tensor: TensorInfo) -> str:
     """The shader file that reads a matrix, without suffix."""
     name = tensor.type.name
-    if not tensor.type.is_runnable:
+    if not tensor.type.planes or not has_shader(f"quants/{name.lower()}.wgsl"):
         raise UnsupportedTypeError(
             f"{tensor.name} has type {name}, which the webgpu backend cannot read.",
             hint="Use a Q4_K_M or Q8_0 file.",
