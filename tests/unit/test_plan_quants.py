@@ -1,0 +1,55 @@
+"""Every storage type on a device gives the very bits that numpy does, for any block."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rushlight import _sync
+from rushlight.gguf.quants import QUANTS, dequantize
+from rushlight.gguf.reader import GgufFile, TensorInfo
+from rushlight.graph.builder import GraphBuilder
+from rushlight.selftest import SCALE_FIELDS, CaseModel, run_case
+from rushlight.shaders import shader_root
+from tests.tools.backends import gpu_executor
+
+TYPES = sorted(
+    path.stem.upper()
+    for path in (shader_root() / "quants").glob("*.wgsl")
+    if not path.stem.endswith("_tail")
+)
+N_ROWS, N_COLS = 61, 512
+
+
+def random_blocks(name: str, rng: np.random.Generator) -> np.ndarray:
+    """Any bits at all, but finite numbers; scales include the subnormal ones."""
+    fmt = QUANTS[name]
+    if name == "F32":
+        return rng.standard_normal(N_ROWS * N_COLS).astype(np.float32).view(np.uint8)
+    blocks = rng.integers(0, 256, (N_ROWS * N_COLS // fmt.block_size, fmt.type_size), np.uint8)
+    fields = {"F16": (0,), "BF16": (0,)}.get(name) or SCALE_FIELDS.get(name)
+    assert fields, f"say where the float16 fields of {name} are"
+    for offset in fields:
+        halves = rng.integers(0, 0x7800 if name != "BF16" else 0x7000, len(blocks), np.uint16)
+        if name == "BF16":
+            halves |= 0x0080  # float32 has no subnormals on every device
+        halves |= rng.integers(0, 2, len(blocks), np.uint16) << 15
+        blocks[:, offset : offset + 2] = halves.view(np.uint8).reshape(-1, 2)
+    return blocks.reshape(-1)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_values_are_the_same_bits(name: str) -> None:
+    fmt = QUANTS[name]
+    data = random_blocks(name, np.random.default_rng(7))
+    info = TensorInfo("table", (N_ROWS, N_COLS), fmt, 0, data.size)
+    g = GraphBuilder("case", {"table": info.shape})
+    graph = g.build(logits=g.select_outputs(g.embed("table")))
+    rows = tuple(range(N_ROWS))
+    file = GgufFile(3, {}, {"table": info}, 0, data.size)
+    model = CaseModel(graph, file, data.tobytes(), N_ROWS, 0, rows)
+    got = _sync.run(run_case(model, gpu_executor(), "logits", "rows"))
+    expected = dequantize(data.reshape(N_ROWS, -1), fmt)
+    same = got.view(np.uint32) == expected.view(np.uint32)
+    zero = (got == 0) & (expected == 0)  # a product with 0 may differ in the sign of zero
+    assert (same | zero).all(), np.argwhere(~(same | zero))[:5]
