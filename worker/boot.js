@@ -16,8 +16,6 @@ import { openGpu } from "./gpu.js";
  *   => Promise<string>} load_model
  * @property {(messages: string, options: string, onToken: (piece: string) => void)
  *   => Promise<string>} chat
- * @property {(backend: string, only: string, onCase: (name: string) => void)
- *   => Promise<string>} run_op_cases
  * @property {() => void} stop
  * @property {() => void} reset
  * @property {() => void} unload
@@ -25,6 +23,7 @@ import { openGpu } from "./gpu.js";
  */
 /**
  * @typedef {object} Runtime
+ * @property {any} python Pyodide's interface.
  * @property {PythonEngine} engine
  * @property {GpuDevice | null} gpu
  * @property {string[]} notes
@@ -67,7 +66,7 @@ export async function startRuntime(backend, onProgress) {
     const { gpu, notes } = await adapter;
     if (gpu) engine.use_gpu(gpu);
     const heapBytes = () => python._module.HEAPU8.length;
-    return { engine, gpu, notes, version, heapBytes, stepMs };
+    return { python, engine, gpu, notes, version, heapBytes, stepMs };
   });
 }
 

@@ -42,7 +42,7 @@ SAMPLING_OPTIONS = {
     "seed": "seed",
 }
 
-__all__ = ["chat", "load_model", "report", "reset", "run_op_cases", "stop", "unload", "use_gpu"]
+__all__ = ["chat", "load_model", "report", "reset", "stop", "unload", "use_gpu"]
 
 
 class _Loaded:
@@ -73,7 +73,7 @@ def _failure(error: Exception) -> dict[str, str]:
     return {"code": "worker_failed", "message": f"{type(error).__name__}: {error}", "hint": ""}
 
 
-def _enveloped(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[str]]:
+def enveloped(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[str]]:
     """Make an async function answer with an envelope as JSON, and never raise."""
 
     @wraps(function)
@@ -87,7 +87,7 @@ def _enveloped(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitab
     return call
 
 
-@_enveloped
+@enveloped
 async def load_model(
     source: Any, name: str, backend: str, on_progress: Callable[[str, str, int, int], None]
 ) -> dict[str, Any]:
@@ -102,19 +102,25 @@ async def load_model(
         on_progress(event.step, event.label, event.done, event.total)
 
     _unload()
-    executor: Executor = BrowserExecutor() if backend == "webgpu" else NumpyExecutor()
+    model = await open_model(source, backend, progress=progress)
+    _loaded = _Loaded(model, name)
+    return _model_info(model, name, backend)
+
+
+def make_executor(backend: str) -> Executor:
+    """An executor for the protocol's name of a backend."""
+    return BrowserExecutor() if backend == "webgpu" else NumpyExecutor()
+
+
+async def open_model(source: Any, backend: str, **options: Any) -> Model:
+    """A model from a ``ByteSource`` of ``worker/sources.js``, with the page's settings."""
+    executor = make_executor(backend)
+    n_batch = GPU_BATCH if backend == "webgpu" else CPU_BATCH
     try:
-        model = await Model.load_async(
-            JsSource(source),
-            executor,
-            n_batch=GPU_BATCH if backend == "webgpu" else CPU_BATCH,
-            progress=progress,
-        )
+        return await Model.load_async(JsSource(source), executor, n_batch=n_batch, **options)
     except BaseException:
         executor.close()
         raise
-    _loaded = _Loaded(model, name)
-    return _model_info(model, name, backend)
 
 
 def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
@@ -136,7 +142,7 @@ def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
     }
 
 
-@_enveloped
+@enveloped
 async def chat(
     messages_json: str, options_json: str, on_token: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -238,23 +244,3 @@ def report() -> str:
     return json.dumps(
         {"version": version(_package), "deviceBytes": device_bytes, "details": details}
     )
-
-
-@_enveloped
-async def run_op_cases(backend: str, only: str, on_case: Callable[[str], None]) -> list[Any]:
-    """Run every op case (or those of the op ``only``) on a backend; for the test harness."""
-    from .selftest import all_cases, check_case
-
-    def make_executor() -> Executor:
-        return BrowserExecutor() if backend == "webgpu" else NumpyExecutor()
-
-    results = []
-    for op, case in all_cases():
-        if only in ("", op.name):
-            on_case(f"{op.name}/{case.name}")
-            try:
-                result = await check_case(op, case, make_executor)
-                results.append([op.name, case.name, result.nmse, result.limit, result.error])
-            except EngineError as error:
-                results.append([op.name, case.name, None, case.nmse, f"{error.code}: {error}"])
-    return results

@@ -35,11 +35,17 @@ const jobs = {
     return { results, progress, submits, ms, info: JSON.parse(gpu.infoJson()) };
   },
 
-  /** Runs the op cases through Python on one backend. */
-  async opCases({ backend, only }) {
-    const { engine, stepMs } = await startRuntime(backend, ({ label }) => say(label));
-    const envelope = JSON.parse(await engine.run_op_cases(backend, only, say));
-    return { ...envelope, stepMs };
+  /** Calls functions of rushlight.browser_checks, each on a model at an address if it has one. */
+  async python({ backend, calls }) {
+    const { python, stepMs, heapBytes } = await startRuntime(backend, ({ label }) => say(label));
+    const checks = python.pyimport("rushlight.browser_checks");
+    const envelopes = [];
+    for (const { name, url, options } of calls) {
+      const source = url ? await openSource({ kind: "url", url }) : null;
+      const json = await checks[name](source, backend, JSON.stringify(options), say);
+      envelopes.push(JSON.parse(json));
+    }
+    return { envelopes, stepMs, heapBytes: heapBytes() };
   },
 
   /** Reads ranges of a source: what each gave, as a list of bytes, or the failure. */

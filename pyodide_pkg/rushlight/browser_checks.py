@@ -1,0 +1,70 @@
+"""Op cases, parity and bench inside the page's worker: what the test harness calls.
+
+Each function takes a source (or None), a backend, options as JSON and a listener for one line of
+progress, and answers with an envelope; see ``browser.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from .browser import enveloped, make_executor, open_model
+from .errors import EngineError
+
+OnStep = Callable[[str], Any]
+
+
+@enveloped
+async def run_op_cases(source: None, backend: str, options: str, on_step: OnStep) -> list[Any]:
+    """Every op case (``{"only": op}``: one op's): [op, case, nmse, limit, error]."""
+    from .selftest import all_cases, check_case
+
+    only = json.loads(options).get("only", "")
+    results: list[list[Any]] = []
+    for op, case in all_cases():
+        if only not in ("", op.name):
+            continue
+        on_step(f"{op.name}/{case.name}")
+        try:
+            result = await check_case(op, case, lambda: make_executor(backend))
+            results.append([op.name, case.name, result.nmse, result.limit, result.error])
+        except EngineError as error:
+            results.append([op.name, case.name, None, case.nmse, f"{error.code}: {error}"])
+    return results
+
+
+@enveloped
+async def answer_items(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """A model's answers to parity items (``{"items": [...]}``), as ``parity.Answer`` fields."""
+    from .parity import answer_async, read_item
+
+    model = await open_model(source, backend, kv_dtype="f32")
+    answers = []
+    try:
+        for index, raw in enumerate(json.loads(options)["items"]):
+            item = read_item(raw, index)
+            on_step(item.name)
+            answers.append(asdict(await answer_async(model, item)))
+        return {"answers": answers, "adapter": model.device.adapter}
+    finally:
+        model.close()
+
+
+@enveloped
+async def measure(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """The bench's numbers for a model (``{"is_quick": bool}``), as ``BenchResult`` fields."""
+    from .bench import BenchOptions, measure_async
+
+    choice = BenchOptions.quick() if json.loads(options)["is_quick"] else BenchOptions()
+    started = time.perf_counter()
+    model = await open_model(source, backend, n_ctx=choice.n_ctx)
+    load_s = time.perf_counter() - started
+    try:
+        result = await measure_async(model, choice, load_s=load_s, on_step=on_step)
+        return result.to_json()
+    finally:
+        model.close()
