@@ -34,7 +34,7 @@ def models() -> Iterator[str]:
     yield from (NOTE, "", "# Architectures", "")
     yield "Each is one file in `rushlight/models/`, and runs on every backend: numpy (natively and"
     yield "in the page), WebGPU natively and WebGPU in the page. Checked: logits and greedy text"
-    yield "against Hugging Face transformers in float32, decode against prefill, chunks against all."
+    yield "against Hugging Face transformers in float32; decode equals prefill, chunks the whole."
     yield ""
     rows = []
     for name in architectures():

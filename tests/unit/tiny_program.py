@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from rushlight.backends.webgpu_common import Kernel, Program
+from rushlight.backends.webgpu_program import Kernel, Program
 from rushlight.plan.plan import (
     Binding,
     BufferSlot,

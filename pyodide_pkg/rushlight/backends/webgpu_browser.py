@@ -21,13 +21,13 @@ from ..plan.plan import WeightUpload
 from .base import DeviceInfo, Progress, ProgressFn, RunStats
 from .webgpu_common import (
     Compile,
-    Program,
     RunCancelledError,
     Step,
     WebGpuExecutor,
     program_json,
     uploads_json,
 )
+from .webgpu_program import Program
 
 WANT_INDEX = {None: 0, "logits": 1, "argmax": 2}
 SOURCE_CODES = ("not_found", "forbidden", "network", "source", "out_of_range")
@@ -100,6 +100,9 @@ class BrowserDevice:
         def written(done: int, total: int) -> None:
             progress(Progress("weights", "Reading the weights", done, total))
 
+        for upload in uploads:
+            if upload.table:
+                self._model.write(upload.slot, upload.table_at, to_js(upload.table))
         parts = to_js([await self._js_source(source) for source in sources])
         with js_errors(), proxied(written) as on_progress:
             await self._model.writeWeights(parts, uploads_json(uploads), on_progress)

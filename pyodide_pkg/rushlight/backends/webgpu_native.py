@@ -30,9 +30,7 @@ from .webgpu_common import (
     FLOOR_LIMITS,
     STAGING_BYTES,
     Compile,
-    Kernel,
     Pacer,
-    Program,
     RunCancelledError,
     Step,
     WebGpuExecutor,
@@ -41,6 +39,7 @@ from .webgpu_common import (
     padded,
     upload_pieces,
 )
+from .webgpu_program import Kernel, Program
 
 FENCE_BYTES = 4
 _DRIVER_LINE = re.compile(r"wgsl:(\d+):(\d+)")
@@ -170,6 +169,8 @@ class NativeDevice:
         self._cancelled = False
         for upload in sorted(uploads, key=lambda u: (u.part, u.source_offset)):
             buffer, size = self._buffers[upload.slot], upload.type_size
+            if upload.table:
+                self._write(buffer, upload.table_at, np.frombuffer(upload.table, np.uint8))
             for first, n_blocks in upload_pieces(upload, STAGING_BYTES):
                 self._stop_if_cancelled()
                 raw = await sources[upload.part].read(

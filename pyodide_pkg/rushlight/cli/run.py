@@ -78,8 +78,7 @@ def run_command(
     SamplingParams(**sampling)  # type: ignore[arg-type]  # refuse bad values before loading
     text = _read_prompt(prompt)
     loaded, _ = load_model(model, device, n_ctx=ctx, kv_dtype=kv, quiet=quiet)
-    is_chat = chat or text is None
-    default = SamplingParams() if is_chat and has_chat_template(loaded.file.metadata) else GREEDY
+    default = _default_sampling(loaded, is_chat=chat or text is None)
     params = replace(default, **sampling)  # type: ignore[arg-type]
     options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)
     if text is None:
@@ -87,9 +86,14 @@ def run_command(
     if chat:
         status, _reply = _reply_to(loaded, [{"role": "user", "content": text}], options)
     else:
-        generation = _generate(loaded, loaded.tokenizer.encode(text), options, options.stop)
-        status, _reply = _stream(generation, options)
+        made = _generate(loaded, loaded.tokenizer.encode(text), options, options.stop)
+        status, _reply = _stream(made, options)
     raise typer.Exit(status)
+
+
+def _default_sampling(model: Model, *, is_chat: bool) -> SamplingParams:
+    """Greedy for plain text; the engine's defaults for a model that was made to chat."""
+    return SamplingParams() if is_chat and has_chat_template(model.file.metadata) else GREEDY
 
 
 def _read_prompt(prompt: str | None) -> str | None:

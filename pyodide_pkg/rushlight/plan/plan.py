@@ -126,7 +126,7 @@ class WeightUpload:
 
     The source range is contiguous. Each plane gathers ``n_bytes`` at ``offset`` of every block
     (``type_size`` bytes) and lands, contiguous, at ``dest`` in the slot. One plane covering the
-    block is a plain copy.
+    block is a plain copy. ``table`` is not in the file: the type's codebook, at ``table_at``.
     """
 
     tensor: str
@@ -136,6 +136,8 @@ class WeightUpload:
     source_bytes: int
     type_size: int
     planes: tuple[tuple[int, int, int], ...]  # (offset in block, bytes per block, dest offset)
+    table: bytes = b""
+    table_at: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ ROWS_ALIGN = 32
 class WeightChunk:
     """Rows ``row_start .. row_start + n_rows`` of a matrix in one slot.
 
-    ``quant`` is the shader file that reads it; ``planes`` the word offsets of its further planes.
+    ``quant`` is the shader file that reads it; ``planes`` the word offsets of its further planes,
+    ``table`` of its codebook, if it has one.
     """
 
     binding: Binding
@@ -31,10 +32,16 @@ class WeightChunk:
     n_rows: int
     n_cols: int
     planes: tuple[int, ...]
+    table: int | None = None
 
     def overrides(self, prefix: str = "W") -> dict[str, float]:
         """Pipeline constants of the quant file under its import prefix."""
-        return {f"{prefix}_plane{i}": words for i, words in enumerate(self.planes, 1)}
+        constants: dict[str, float] = {
+            f"{prefix}_plane{i}": p for i, p in enumerate(self.planes, 1)
+        }
+        if self.table is not None:
+            constants[f"{prefix}_table"] = self.table
+        return constants
 
 
 class WeightStore:
@@ -127,31 +134,31 @@ class WeightStore:
     def _chunk(
         self, tensor: TensorInfo, quant: str, slot: str, row_start: int, n_rows: int
     ) -> WeightChunk:
-        spans = self._upload(tensor, slot, row_start, n_rows)
-        planes = tuple(offset // 4 for offset, _ in spans[1:])
-        return WeightChunk(Binding(slot), quant, row_start, n_rows, tensor.n_cols, planes)
+        upload = self._upload(tensor, slot, row_start, n_rows)
+        planes = tuple(dest // 4 for _, _, dest in upload.planes[1:])
+        table = upload.table_at // 4 if upload.table else None
+        return WeightChunk(Binding(slot), quant, row_start, n_rows, tensor.n_cols, planes, table)
 
-    def _upload(
-        self, tensor: TensorInfo, slot: str, row_start: int, n_rows: int
-    ) -> tuple[tuple[int, int], ...]:
+    def _upload(self, tensor: TensorInfo, slot: str, row_start: int, n_rows: int) -> WeightUpload:
         fmt = tensor.type
         spans, total = plane_layout(fmt, n_rows * tensor.n_cols // fmt.block_size)
         self.slots[slot] = BufferSlot(slot, total, "weight")
-        self.uploads.append(
-            WeightUpload(
-                tensor=tensor.name,
-                slot=slot,
-                part=tensor.part,
-                source_offset=tensor.offset + row_start * tensor.row_bytes,
-                source_bytes=n_rows * tensor.row_bytes,
-                type_size=fmt.type_size,
-                planes=tuple(
-                    (plane.offset, plane.n_bytes, dest)
-                    for plane, (dest, _) in zip(fmt.planes, spans, strict=True)
-                ),
-            )
+        upload = WeightUpload(
+            tensor=tensor.name,
+            slot=slot,
+            part=tensor.part,
+            source_offset=tensor.offset + row_start * tensor.row_bytes,
+            source_bytes=n_rows * tensor.row_bytes,
+            type_size=fmt.type_size,
+            planes=tuple(
+                (plane.offset, plane.n_bytes, dest)
+                for plane, (dest, _) in zip(fmt.planes, spans, strict=True)
+            ),
+            table=fmt.table,
+            table_at=total - len(fmt.table),
         )
-        return spans
+        self.uploads.append(upload)
+        return upload
 
 
 def quant_file(tensor: TensorInfo) -> str:

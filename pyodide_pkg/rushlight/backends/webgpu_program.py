@@ -1,0 +1,96 @@
+"""From a graph to a program: plans, linked kernels, and all that a device needs to replay them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..gguf.reader import GgufFile
+from ..gguf.source import AsyncSource
+from ..graph.ir import Graph
+from ..plan.builder import DeviceLimits, Variant
+from ..plan.plan import KernelKey, ModelPlan, Plan
+from ..plan.webgpu import check_ops, plan_model
+from ..shaders import link
+from .base import LoadOptions
+from .numpy_executor import read_tensor
+
+
+class Adapter(Protocol):
+    """What planning needs to know of a device."""
+
+    limits: Mapping[str, int]
+    is_software: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A linked shader: code, pipeline constants and a function from its lines to our files."""
+
+    key: KernelKey
+    code: str
+    constants: Mapping[str, float]
+    locate: Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a device needs to replay a model: plans in order, kernels, shared slots."""
+
+    model_plan: ModelPlan
+    plans: tuple[Plan, ...]
+    kernels: tuple[Kernel, ...]
+
+    def kernel_index(self) -> dict[KernelKey, int]:
+        """Where each kernel stands in ``kernels``."""
+        return {kernel.key: i for i, kernel in enumerate(self.kernels)}
+
+
+async def compile_model(
+    graph: Graph,
+    file: GgufFile,
+    sources: Sequence[AsyncSource],
+    device: Adapter,
+    options: LoadOptions,
+) -> Program:
+    """The program of a model on a device: its plans, and the text of every kernel they use."""
+    check_ops(graph)
+    small = await _read_small_tensors(graph, file, sources)
+    limits = DeviceLimits(
+        min(device.limits["max-storage-buffer-binding-size"], device.limits["max-buffer-size"]),
+        device.limits["max-compute-workgroups-per-dimension"],
+    )
+    automatic: Variant = "rows" if device.is_software else "tiles"
+    model_plan = plan_model(
+        graph,
+        file,
+        n_ctx=options.n_ctx,
+        n_batch=options.n_batch,
+        kv_dtype=options.kv_dtype,
+        limits=limits,
+        variant=automatic if options.variant == "auto" else options.variant,
+        read_tensor=small.__getitem__,
+    )
+    plans = tuple(model_plan.plans.values())
+    keys = dict.fromkeys(d.kernel for plan in plans for d in plan.dispatches)
+    linked = {key: link(key) for key in keys}
+    kernels = tuple(Kernel(k, s.code, s.constants, s.locate) for k, s in linked.items())
+    return Program(model_plan, plans, kernels)
+
+
+async def _read_small_tensors(
+    graph: Graph, file: GgufFile, sources: Sequence[AsyncSource]
+) -> dict[str, NDArray[np.float32]]:
+    """What planning needs the values of: rope factors, and vectors that are not float32."""
+    factors = {node.inputs["freq_factors"] for node in graph.nodes if "freq_factors" in node.inputs}
+    values = {}
+    for name in graph.weights:
+        info = file.tensors[name]
+        is_odd_vector = len(info.shape) == 1 and info.type.name != "F32"
+        if (name in factors or is_odd_vector) and info.type.is_runnable:
+            values[name] = await read_tensor(sources[info.part], info)
+    return values
