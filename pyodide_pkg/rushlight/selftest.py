@@ -27,7 +27,9 @@ from .ops import OPS, Case, OpDef
 
 SCALE_FIELDS = {
     "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,),
-    "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,),
+    "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,),
+    "IQ1_S": (0,), "IQ2_XXS": (0,), "IQ2_XS": (0,), "IQ2_S": (0,), "IQ3_XXS": (0,), "IQ3_S": (0,),
+    "IQ4_NL": (0,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,),
 }  # fmt: skip
 """Byte offsets of the float16 scales in a block; random bytes there could be NaN."""
 
@@ -69,15 +71,36 @@ def all_cases() -> Iterator[tuple[OpDef, Case]]:
             yield op, case
 
 
+def n_scales(fmt: QuantFormat) -> int:
+    """How many float16 scales a block has."""
+    return 1 if fmt.name == "IQ1_M" else len(SCALE_FIELDS.get(fmt.name, ()))
+
+
+def put_scales(
+    blocks: NDArray[np.uint8], fmt: QuantFormat, field: int, halves: NDArray[np.uint16]
+) -> None:
+    """Set float16 scale ``field`` of every block [n, type_size] to these bits."""
+    if fmt.name == "IQ1_M":
+        # Nibble i of the scale is the top of 16-bit word i of the block's last eight bytes.
+        for i in range(4):
+            byte = blocks[:, 49 + 2 * i]
+            byte[...] = (byte & 15) | (((halves >> (4 * i)) & 15) << 4).astype(np.uint8)
+        return
+    offset = SCALE_FIELDS[fmt.name][field]
+    blocks[:, offset : offset + 2] = halves.astype("<u2").view(np.uint8).reshape(-1, 2)
+
+
 def random_tensor(fmt: QuantFormat, shape: tuple[int, ...], rng: Any) -> bytes:
     """A tensor of any storage type with values of ordinary size; deterministic in ``rng``."""
     n_values = int(np.prod(shape))
-    if fmt.name in SCALE_FIELDS:
+    if fmt.block_size > 1:
         n_blocks = n_values // fmt.block_size
         blocks = rng.integers(0, 256, (n_blocks, fmt.type_size), dtype=np.uint8)
-        for offset in SCALE_FIELDS[fmt.name]:
+        for field in range(n_scales(fmt)):
             scales = (rng.standard_normal(n_blocks) * 0.02).astype(np.float16)
-            blocks[:, offset : offset + 2] = scales.view(np.uint8).reshape(-1, 2)
+            put_scales(blocks, fmt, field, scales.view(np.uint16))
+        if fmt.name == "MXFP4":
+            blocks[:, 0] = rng.integers(116, 126, n_blocks)
         return bytes(blocks.tobytes())
     values = rng.standard_normal(n_values).astype(np.float32)
     if fmt.name == "F16":

@@ -76,14 +76,10 @@ class BrowserDevice:
         self._program: Program | None = None
 
     async def create(self, program: Program, progress: ProgressFn) -> None:
-        """Allocate buffers and compile pipelines in the page."""
-
-        def compiled(done: int, total: int) -> None:
-            progress(Progress("compile", "Compiling the kernels", done, total))
-
+        """Allocate buffers in the page and start to compile pipelines."""
         self._program = program
-        with js_errors(program), proxied(compiled) as on_progress:
-            self._model = await self._gpu.createModel(program_json(program), on_progress)
+        with js_errors():
+            self._model = await self._gpu.createModel(program_json(program))
         for name, data in program.model_plan.constants.items():
             self._model.write(name, 0, to_js(data))
         self._run = self._model.run
@@ -95,7 +91,10 @@ class BrowserDevice:
         sources: Sequence[AsyncSource],
         progress: ProgressFn,
     ) -> None:
-        """Stream every weight into its slot, in JavaScript."""
+        """Stream every weight into its slot, in JavaScript, then wait for the pipelines."""
+
+        def compiled(done: int, total: int) -> None:
+            progress(Progress("compile", "Compiling the kernels", done, total))
 
         def written(done: int, total: int) -> None:
             progress(Progress("weights", "Reading the weights", done, total))
@@ -104,8 +103,11 @@ class BrowserDevice:
             if upload.table:
                 self._model.write(upload.slot, upload.table_at, to_js(upload.table))
         parts = to_js([await self._js_source(source) for source in sources])
-        with js_errors(), proxied(written) as on_progress:
-            await self._model.writeWeights(parts, uploads_json(uploads), on_progress)
+        with js_errors(self._program):
+            with proxied(written) as on_progress:
+                await self._model.writeWeights(parts, uploads_json(uploads), on_progress)
+            with proxied(compiled) as on_progress:
+                await self._model.compiled(on_progress)
 
     async def _js_source(self, source: AsyncSource) -> Any:
         """The JavaScript side of a source; small sources made in Python are copied over."""

@@ -15,8 +15,13 @@ from .product import product
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 WEIGHT_TYPES = (
-    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K",
+    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4",
+    "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S",
+    "IQ3_XXS", "IQ3_S", "IQ4_XS", "TQ1_0", "TQ2_0",
 )  # fmt: skip
+_COLS_32 = (96, 32, 896, 1152)
+_COLS_256 = (256, 768, 1280)
+_TOKENS = (7, 2, 33)
 
 
 def get_rows(ids: I32, table: F32, *, scale: float = 1.0) -> F32:
@@ -93,8 +98,10 @@ def _infer_glu(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     return {"y": (*shapes["x"][:-1], gate)}
 
 
-def _cols(name: str) -> int:
-    return 256 if name.endswith("_K") else 96
+def _cols(name: str, turn: int = 0) -> int:
+    """Columns that are whole blocks of a type; successive turns go through awkward numbers."""
+    sizes = _COLS_256 if WEIGHT_TYPES.index(name) >= WEIGHT_TYPES.index("Q2_K") else _COLS_32
+    return sizes[turn % len(sizes)]
 
 
 def _matmul_case(
@@ -105,7 +112,9 @@ def _matmul_case(
 
 
 _MATMUL_CASES = tuple(
-    _matmul_case(name, tokens, 67, _cols(name)) for name in WEIGHT_TYPES for tokens in (1, 7)
+    _matmul_case(name, tokens, 67, _cols(name, turn))
+    for i, name in enumerate(WEIGHT_TYPES)
+    for tokens, turn in ((1, i), (_TOKENS[i % 3], i // 2))
 ) + tuple(
     _matmul_case(name, tokens, n_rows, n_cols)
     for name, tokens, n_rows, n_cols in [
