@@ -152,8 +152,8 @@ def test_an_op_without_lowering_is_refused_by_name() -> None:
 def test_a_type_without_kernel_is_refused_by_tensor_and_type() -> None:
     graph, file = model(MODELS[0])
     name = "blk.0.attn_q.weight"
-    tensors = {**file.tensors, name: replace(file.tensors[name], type=QUANTS["IQ2_S"])}
-    with pytest.raises(UnsupportedTypeError, match=f"{name} has type IQ2_S"):
+    tensors = {**file.tensors, name: replace(file.tensors[name], type=QUANTS["NVFP4"])}
+    with pytest.raises(UnsupportedTypeError, match=f"{name} has type NVFP4"):
         plan_model(
             graph, replace(file, tensors=tensors), n_ctx=8, read_tensor=lambda name: np.ones(1)
         )

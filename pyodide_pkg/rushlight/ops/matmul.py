@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ..gguf.quants import QUANTS, runnable_names
 from ..graph.ir import Attr, Shape
 from .elementwise import ACTIVATIONS, glu
 from .opdef import AttrSpec, Case, OpDef, Shapes, require
@@ -14,11 +15,7 @@ from .product import product
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
-WEIGHT_TYPES = (
-    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4",
-    "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S",
-    "IQ3_XXS", "IQ3_S", "IQ4_XS", "TQ1_0", "TQ2_0",
-)  # fmt: skip
+WEIGHT_TYPES = tuple(runnable_names())
 _COLS_32 = (96, 32, 896, 1152)
 _COLS_256 = (256, 768, 1280)
 _TOKENS = (7, 2, 33)
@@ -100,7 +97,7 @@ def _infer_glu(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
 
 def _cols(name: str, turn: int = 0) -> int:
     """Columns that are whole blocks of a type; successive turns go through awkward numbers."""
-    sizes = _COLS_256 if WEIGHT_TYPES.index(name) >= WEIGHT_TYPES.index("Q2_K") else _COLS_32
+    sizes = _COLS_256 if QUANTS[name].block_size == 256 else _COLS_32
     return sizes[turn % len(sizes)]
 
 
