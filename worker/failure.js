@@ -22,16 +22,11 @@ export function throwIfAborted(signal) {
   if (signal?.aborted) throw new Failure("cancelled", "Stopped.");
 }
 
-/**
- * Any thrown thing as the JSON that Python turns into an EngineError.
- * @param {unknown} thrown
- */
-export function failureJson(thrown) {
-  const error = /** @type {Partial<Failure>} */ (thrown ?? {});
-  return JSON.stringify({
-    code: error.code ?? "",
-    message: error.message ?? String(thrown),
-    hint: error.hint ?? "",
-    details: error.details ?? {},
-  });
+/** @param {string} message */
+export function outOfDeviceMemory(message) {
+  return new Failure(
+    "out_of_device_memory",
+    `The GPU could not allocate a buffer: ${message}`,
+    "Close other tabs, or use a smaller context or a smaller model.",
+  );
 }

@@ -1,11 +1,11 @@
 // @ts-check
 /** Owns the GPUDevice: asks for it, and builds a model's buffers and pipelines from a program. */
 
-import { Failure } from "./failure.js";
+import { Failure, outOfDeviceMemory } from "./failure.js";
 import { GpuModel } from "./replay.js";
 import { BlobSource } from "./sources.js";
 
-/** @typedef {import("./replay.js").Program} Program */
+/** @typedef {import("./program.js").Program} Program */
 
 /** What the engine looks at; everything else stays at the default. */
 const LIMITS = /** @type {const} */ ([
@@ -25,11 +25,6 @@ const LIMITS = /** @type {const} */ ([
 
 /** @param {string} name "maxBufferSize" -> "max-buffer-size", wgpu-py's spelling */
 const kebab = (name) => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
-
-/** @param {string} base64 */
-export function decodeBytes(base64) {
-  return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-}
 
 /**
  * Opens the adapter with its real limits. Throws Failure "no_adapter" when there is none.
@@ -122,22 +117,22 @@ export class GpuDevice {
   }
 
   /**
-   * Allocates buffers and compiles pipelines. Weights are empty until `writeWeights`.
+   * Allocates buffers and starts to compile. Weights are empty until `writeWeights`, which runs
+   * at the same time; `compiled` tells when the pipelines are there.
    * @param {string} programJson From webgpu_common.program_json.
-   * @param {(done: number, total: number) => void} onProgress Pipelines compiled.
    */
-  async createModel(programJson, onProgress) {
+  async createModel(programJson) {
     this.check();
     /** @type {Program} */
     const program = JSON.parse(programJson);
     const model = new GpuModel(this, program);
     try {
       await this.#allocate(model, program);
-      await this.#compile(model, program, onProgress);
     } catch (error) {
       model.destroy();
       throw error;
     }
+    model.compileWith((onDone) => this.#compile(program, onDone));
     return model;
   }
 
@@ -161,16 +156,12 @@ export class GpuDevice {
   }
 
   /**
-   * @param {GpuModel} model
    * @param {Program} program
-   * @param {(done: number, total: number) => void} onProgress
+   * @param {() => void} onDone Called after each pipeline.
    */
-  async #compile(model, program, onProgress) {
+  async #compile(program, onDone) {
     const { device } = this;
-    const total = program.kernels.length;
-    let done = 0;
-    onProgress(0, total);
-    model.pipelines = await Promise.all(
+    const pipelines = await Promise.all(
       program.kernels.map(async ({ name, code, constants }, kernel) => {
         const module = device.createShaderModule({ label: name, code });
         const compute = { module, entryPoint: "main", constants };
@@ -180,7 +171,7 @@ export class GpuDevice {
             layout: "auto",
             compute,
           });
-          onProgress(++done, total);
+          onDone();
           return pipeline;
         } catch (error) {
           const { messages } = await module.getCompilationInfo();
@@ -194,7 +185,7 @@ export class GpuDevice {
         }
       }),
     );
-    this.uncaptured = null; // each failed module also raises an uncaptured error
+    return pipelines;
   }
 
   /**
@@ -209,13 +200,4 @@ export class GpuDevice {
   destroy() {
     this.device.destroy();
   }
-}
-
-/** @param {string} message */
-export function outOfDeviceMemory(message) {
-  return new Failure(
-    "out_of_device_memory",
-    `The GPU could not allocate a buffer: ${message}`,
-    "Close other tabs, or use a smaller context or a smaller model.",
-  );
 }

@@ -1,32 +1,14 @@
 // @ts-check
 /** Replays a program's plans: one call, one encoder and one submit for a decode step. */
 
-import { decodeBytes, outOfDeviceMemory } from "./gpu.js";
-import { Failure } from "./failure.js";
+import { Failure, outOfDeviceMemory } from "./failure.js";
 import { Pacer } from "./pacer.js";
+import { decodeBytes, words } from "./program.js";
 import { writeWeights } from "./weights.js";
 
 /** @typedef {import("./gpu.js").GpuDevice} GpuDevice */
-/** @typedef {[name: string, nBytes: number, kind: string]} Slot */
-/** @typedef {[slot: string, offset: number, nBytes: number]} Binding nBytes 0 = to the slot's end */
-/** @typedef {[kernel: number, bindings: Binding[], grid: number[], label: string]} Dispatch */
-/**
- * @typedef {object} Plan
- * @property {string} name
- * @property {number} n_tokens_max
- * @property {Slot[]} slots
- * @property {string} params base64
- * @property {Dispatch[]} dispatches
- * @property {number} input_bytes
- * @property {Record<string, Binding>} outputs
- */
-/**
- * @typedef {object} Program As webgpu_common.program_json writes it.
- * @property {Slot[]} slots
- * @property {{name: string, code: string, constants: Record<string, number>}[]} kernels
- * @property {Plan[]} plans
- */
-
+/** @typedef {import("./program.js").Program} Program */
+/** @typedef {import("./program.js").Binding} Binding */
 /**
  * @typedef {object} State One session's KV cache.
  * @property {Map<string, GPUBuffer>} buffers
@@ -35,9 +17,6 @@ import { writeWeights } from "./weights.js";
  */
 
 const WANTED = ["", "logits", "argmax"];
-
-/** @param {number} n Bytes rounded up to whole words, as buffers and writes need. */
-const words = (n) => Math.max(4, Math.ceil(n / 4) * 4);
 
 export class GpuModel {
   /**
@@ -49,14 +28,19 @@ export class GpuModel {
     this.program = program;
     /** @type {Map<string, GPUBuffer>} */
     this.buffers = new Map();
-    /** @type {GPUComputePipeline[]} */
+    /** @type {GPUComputePipeline[]} Empty until compiled. */
     this.pipelines = [];
+    this.nCompiled = 0;
+    /** @type {Promise<void>} */
+    this.compiling = Promise.resolve();
+    /** @type {unknown} What the compiler threw, if it did. */
+    this.compileError = null;
     /** @type {Map<number, State>} */
     this.states = new Map();
     this.stateCount = 0;
     this.cancelled = false;
     this.submits = 0;
-    this.inputSlot = /** @type {Slot} */ (program.slots.find(([, , kind]) => kind === "input"))[0];
+    this.inputSlot = /** @type {import("./program.js").Slot} */ (program.slots.find(([, , kind]) => kind === "input"))[0];
     this.plans = program.plans.map((plan) => ({
       ...plan,
       sizes: new Map(plan.slots.map(([name, nBytes]) => [name, nBytes])),
@@ -94,8 +78,7 @@ export class GpuModel {
         plan.paramsBuffer = this.addBuffer(`params of ${plan.name}`, params.length);
         this.write(`params of ${plan.name}`, 0, params);
       }
-      for (const output of Object.values(plan.outputs)) {
-        const [slot, offset, nBytes] = output;
+      for (const [slot, offset, nBytes] of Object.values(plan.outputs)) {
         largest = Math.max(largest, nBytes || (plan.sizes.get(slot) ?? 0) - offset);
       }
     }
@@ -116,6 +99,34 @@ export class GpuModel {
     const tail = new Uint8Array(4);
     tail.set(data.subarray(whole));
     this.gpu.device.queue.writeBuffer(buffer, offset + whole, tail);
+  }
+
+  /** @param {(onDone: () => void) => Promise<GPUComputePipeline[]>} compile */
+  compileWith(compile) {
+    this.compiling = compile(() => void this.nCompiled++).then(
+      (pipelines) => void (this.pipelines = pipelines),
+      (error) => void (this.compileError = error),
+    );
+  }
+
+  /** @param {(done: number, total: number) => void} onProgress */
+  async compiled(onProgress) {
+    const report = () => onProgress(this.nCompiled, this.program.kernels.length);
+    report();
+    const timer = setInterval(report, 100);
+    await this.compiling;
+    clearInterval(timer);
+    this.throwIfBroken();
+    report();
+  }
+
+  /** Throws what went wrong with the compiler or the device, so that a long load ends early. */
+  throwIfBroken() {
+    if (this.compileError) {
+      this.gpu.uncaptured = null; // a failed module also raises an uncaptured error
+      throw this.compileError;
+    }
+    this.gpu.check();
   }
 
   /**
@@ -150,10 +161,7 @@ export class GpuModel {
     this.states.delete(handle);
   }
 
-  /**
-   * The words Python fills before `run`.
-   * @param {number} plan
-   */
+  /** @param {number} plan @returns The words that Python fills before `run`. */
   inputOf(plan) {
     return this.plans[plan].input;
   }

@@ -74,6 +74,7 @@ class HttpSource {
     this.url = url;
     this.name = name || decodeURIComponent(url.split(/[?#]/)[0].split("/").pop() || url);
     this.size = size ?? 0;
+    this.expected = size;
     this.note = "";
     this.controller = new AbortController();
     /** @type {BodyStream | null} */
@@ -87,12 +88,19 @@ class HttpSource {
       const total = Number(response.headers.get("Content-Range")?.split("/")[1]);
       await response.arrayBuffer();
       this.size = total || this.size || (await this.#sizeByHead());
-      return;
+      return this.#checkSize();
     }
     this.size = Number(response.headers.get("Content-Length")) || this.size;
     this.note = `${new URL(this.url).host} ignores Range requests: the file is read in one stream.`;
     this.stream = new BodyStream(response, this.name);
     if (!this.size) this.#refuseUnknownSize();
+    this.#checkSize();
+  }
+
+  #checkSize() {
+    if (!this.expected || this.size === this.expected) return;
+    const message = `${this.name} has ${this.size} bytes, but the site says ${this.expected}.`;
+    throw new Failure("source", message, "Reload the page; if it persists, the site is damaged.");
   }
 
   async #sizeByHead() {

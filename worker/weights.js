@@ -40,6 +40,7 @@ export async function writeWeights(model, sources, uploadsJson, onProgress) {
   while (next) {
     const piece = next;
     const data = await piece.data;
+    model.throwIfBroken();
     next = pieces.next().value;
     next?.data.catch(() => {}); // its failure is met when it is awaited
     writePiece(model, piece, data);
@@ -85,7 +86,7 @@ async function drain(model) {
   const { queue } = model.gpu.device;
   queue.submit([]);
   await model.gpu.settle(queue.onSubmittedWorkDone());
-  model.gpu.check();
+  model.throwIfBroken();
 }
 
 /**

@@ -10,8 +10,10 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
+from .backends.base import Progress
 from .browser import enveloped, make_executor, open_model
 from .errors import EngineError
 
@@ -60,11 +62,20 @@ async def measure(source: Any, backend: str, options: str, on_step: OnStep) -> d
     from .bench import BenchOptions, measure_async
 
     choice = BenchOptions.quick() if json.loads(options)["is_quick"] else BenchOptions()
+    began: dict[str, float] = {}
+
+    def progress(event: Progress) -> None:
+        began.setdefault(event.step, time.perf_counter())
+
     started = time.perf_counter()
-    model = await open_model(source, backend, n_ctx=choice.n_ctx)
+    model = await open_model(source, backend, n_ctx=choice.n_ctx, progress=progress)
     load_s = time.perf_counter() - started
+    steps = {
+        f"load_{step}_s": round(end - start, 3)
+        for (step, start), (_, end) in pairwise(began.items())
+    }
     try:
         result = await measure_async(model, choice, load_s=load_s, on_step=on_step)
-        return result.to_json()
+        return {**result.to_json(), **steps}
     finally:
         model.close()

@@ -3,7 +3,8 @@
 
 import { startRuntime } from "../worker/boot.js";
 import { asFailure } from "../worker/protocol.js";
-import { decodeBytes, openGpu } from "../worker/gpu.js";
+import { openGpu } from "../worker/gpu.js";
+import { decodeBytes } from "../worker/program.js";
 import { openSource } from "../worker/sources.js";
 import { gatherPlane } from "../worker/weights.js";
 
@@ -14,7 +15,8 @@ const jobs = {
   /** Replays steps of a program without Python: [state, plan, start, stop, want, bytes, words]. */
   async replay({ program, constants, uploads, source, nStates, steps, isFloor, cancelAfterMs }) {
     const gpu = await openGpu({ floor: isFloor });
-    const model = await gpu.createModel(program, () => {});
+    const model = await gpu.createModel(program);
+    await model.compiled(() => {});
     for (const [name, data] of Object.entries(constants)) model.write(name, 0, decodeBytes(data));
     /** @type {number[][]} */
     const progress = [];
