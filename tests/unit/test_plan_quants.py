@@ -9,6 +9,7 @@ from rushlight import _sync
 from rushlight.gguf.quants import QUANTS, dequantize
 from rushlight.gguf.reader import GgufFile, TensorInfo
 from rushlight.graph.builder import GraphBuilder
+from rushlight.plan.weights import WeightStore
 from rushlight.selftest import CaseModel, n_scales, put_scales, run_case
 from rushlight.shaders import shader_root
 from tests.tools.backends import gpu_executor
@@ -44,15 +45,20 @@ def random_blocks(name: str, rng: np.random.Generator) -> np.ndarray:
     return blocks.reshape(-1)
 
 
-def on_device(name: str, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All rows of a table as the device and as numpy give them."""
+def on_device(
+    name: str, data: np.ndarray, max_bytes: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """All rows of a table as the device (with bindings so small) and as numpy give them."""
     fmt = QUANTS[name]
     info = TensorInfo("table", (N_ROWS, N_COLS), fmt, 0, data.size)
     g = GraphBuilder("case", {"table": info.shape})
     graph = g.build(logits=g.select_outputs(g.embed("table")))
     file = GgufFile(3, {}, {"table": info}, 0, data.size)
     model = CaseModel(graph, file, data.tobytes(), N_ROWS, 0, tuple(range(N_ROWS)))
-    got = _sync.run(run_case(model, gpu_executor(), "logits", "rows"))
+    executor = gpu_executor()
+    if max_bytes:
+        executor.device.limits["max-storage-buffer-binding-size"] = max_bytes  # type: ignore
+    got = _sync.run(run_case(model, executor, "logits", "rows"))
     return got, dequantize(data.reshape(N_ROWS, -1), fmt)
 
 
@@ -75,3 +81,22 @@ def test_the_least_factors_of_mxfp4() -> None:
     assert (got[normal].view(np.uint32) == expected[normal].view(np.uint32)).all()
     # What float32 holds only as a subnormal number may be flushed.
     assert ((got == expected) | (got == 0))[~normal].all()
+
+
+@pytest.mark.parametrize("name", ["IQ1_S", "IQ3_S", "MXFP4"])
+def test_every_chunk_has_the_codebook(name: str) -> None:
+    data = random_blocks(name, np.random.default_rng(9))
+    table = len(QUANTS[name].table)
+    limit = 10 * QUANTS[name].row_bytes(N_COLS) * 4 + table
+    info = TensorInfo("table", (N_ROWS, N_COLS), QUANTS[name], 0, data.size)
+    file = GgufFile(3, {}, {"table": info}, 0, data.size)
+    store = WeightStore(file, lambda name: np.zeros(1, np.float32), limit)
+    chunks = store.matrix("table")
+    assert len(chunks) == 2
+    for chunk, upload in zip(chunks, store.uploads, strict=True):
+        assert store.slots[chunk.binding.slot].n_bytes <= limit
+        assert upload.table == QUANTS[name].table
+        assert chunk.overrides().get("W_table", 0) == (upload.table_at // 4 if table else 0)
+        assert upload.table_at + table == store.slots[chunk.binding.slot].n_bytes
+    got, expected = on_device(name, data, limit)
+    assert (got == expected).all()

@@ -120,8 +120,9 @@ class WeightStore:
 
         if n_bytes(tensor.n_rows) <= self._max_bytes:
             return tensor.n_rows
-        most = self._max_bytes // max(1, n_bytes(ROWS_ALIGN)) * ROWS_ALIGN
-        if most == 0:
+        table = len(tensor.type.table)
+        most = (self._max_bytes - table) // max(1, n_bytes(ROWS_ALIGN) - table) * ROWS_ALIGN
+        if most <= 0:
             raise DeviceError(
                 f"{tensor.name} has rows of {tensor.row_bytes} bytes; {ROWS_ALIGN} of them exceed "
                 f"the adapter's largest binding, {self._max_bytes} bytes.",
