@@ -37,6 +37,17 @@ const jobs = {
     return { results, progress, submits, ms, info: JSON.parse(gpu.infoJson()) };
   },
 
+  /** What a step says after the device is gone. */
+  async loseDevice({ program }) {
+    const gpu = await openGpu();
+    const model = await gpu.createModel(program);
+    await model.compiled(() => {});
+    const state = model.newState();
+    gpu.device.destroy();
+    await gpu.device.lost;
+    return model.run(state, 0, 0, 4, 2, 4);
+  },
+
   /** Calls functions of rushlight.browser_checks, each on a model at an address if it has one. */
   async python({ backend, calls }) {
     const { python, stepMs, heapBytes } = await startRuntime(backend, ({ label }) => say(label));

@@ -59,14 +59,34 @@ def test_ask_again_and_reload(chat: Page) -> None:
     expect(ask(chat, QUESTION)).to_contain_text(ANSWER, timeout=REPLY_MS)
 
 
-def test_stop_ends_a_long_reply(chat: Page) -> None:
+def test_stop_ends_a_prompt_and_a_reply(chat: Page) -> None:
+    ask(chat, "Count from one to one hundred in words.")
+    stop(chat)  # in the prompt: no token has come yet
     reply = ask(chat, "Count from one to one hundred in words.")
-    expect(reply).to_contain_text(re.compile(r"\w+"), timeout=REPLY_MS)
+    expect(reply).to_contain_text(re.compile(r"one", re.IGNORECASE), timeout=REPLY_MS)
+    stop(chat)
+    expect(reply).to_contain_text("Stopped")
+
+
+def stop(page: Page) -> None:
     began = time.monotonic()
-    chat.get_by_test_id("stop").click()
-    wait_for_end(chat)
-    print(f"stopped after {time.monotonic() - began:.2f} s")
-    assert time.monotonic() - began < 20
+    page.get_by_test_id("stop").click()
+    wait_for_end(page)
+    took = time.monotonic() - began
+    print(f"stopped after {took:.2f} s")
+    assert took < 20
+
+
+def test_another_file_ends_a_load(tab: Page, site_url: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"not a model")
+    tab.goto(f"{site_url}?backend=webgpu")
+    expect(tab.get_by_test_id("progress-label")).to_contain_text("weights", timeout=LOAD_MS)
+    tab.get_by_test_id("model-file").set_input_files(broken)
+    expect(tab.get_by_test_id("alert")).to_be_visible(timeout=30_000)
+    tab.get_by_test_id("model-button").click()
+    tab.get_by_test_id("model-default").click()
+    wait_until_ready(tab)
 
 
 def test_a_broken_file_is_refused_and_the_page_stays_usable(chat: Page, tmp_path: Path) -> None:

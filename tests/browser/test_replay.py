@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,18 @@ def test_a_rejected_kernel_is_named_with_its_line(
     error = replay(harness, [])["error"]
     assert error["code"] == "shader_compile"
     assert error["details"] == {"kernel": 1, "line": 7}
+
+
+def test_a_lost_device_is_named(harness: Any) -> None:
+    error = harness("loseDevice", program=program_json(tiny_program()))["error"]
+    assert error["code"] == "device_lost"
+
+
+def test_a_buffer_above_the_limit_is_refused(harness: Any) -> None:
+    program = json.loads(program_json(tiny_program()))
+    program["slots"].append(["huge", 1 << 40, "scratch"])
+    error = harness("loseDevice", program=json.dumps(program))["error"]
+    assert error["code"] == "out_of_device_memory"
 
 
 def test_planes_are_gathered_as_in_python(harness: Any) -> None:
