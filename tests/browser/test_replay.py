@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -151,3 +153,41 @@ def test_a_host_that_cannot_be_reached_names_cors(harness: Any) -> None:
     error = harness("read", url="http://localhost:9/model.gguf", ranges=[])["error"]
     assert error["code"] == "network"
     assert "CORS" in error["hint"]
+
+
+class _ShakyHandler(BaseHTTPRequestHandler):
+    """Fails twice, once in the middle of a body, then serves the range."""
+
+    data = bytes(range(256)) * 4
+    n_asked = 0
+
+    def do_GET(self) -> None:
+        kind = type(self)
+        kind.n_asked += 1
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        body = self.data[first : last + 1]
+        self.send_response(503 if kind.n_asked == 1 else 206)
+        self.send_header("Access-Control-Allow-Origin", "*")
+        self.send_header("Access-Control-Expose-Headers", "Content-Range")
+        self.send_header("Cross-Origin-Resource-Policy", "cross-origin")
+        self.send_header("Content-Range", f"bytes {first}-{last}/{len(self.data)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: 5 if kind.n_asked == 3 else None])
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+def test_a_shaky_host_is_asked_again(harness: Any) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _ShakyHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}/model.gguf"
+        answer = harness("read", url=url, ranges=[[10, 100]])["value"]
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert bytes(answer["parts"][0]) == _ShakyHandler.data[10:110]
+    assert _ShakyHandler.n_asked == 4
