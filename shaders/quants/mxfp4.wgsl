@@ -6,21 +6,17 @@
 // import lib/codes.wgsl
 override W_plane1: u32 = 0u;
 fn W_word(at: u32) -> u32 { return W_data[at / 4u][at % 4u]; }
-// Codes are worth 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 (E2M1, doubled),
-// times 2 ** (e - 128). For e < 2 the factor is subnormal and arithmetic may flush it, so
-// the bits are put together: a small value's are its shifted mantissa.
-fn W_values(word: u32, e: u32) -> vec4<f32> {
+// Codes are worth 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 (E2M1, doubled).
+fn W_values(word: u32, root: vec2<f32>) -> vec4<f32> {
   let worth = vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
-  let n = lookup16(bytes_u(word & 0x0f0f0f0fu), worth);
-  if (e >= 2u) { return vec4<f32>(n) * bitcast<f32>((e - 1u) << 23u); }
-  let size = vec4<u32>(abs(n));
-  let normal = bitcast<vec4<u32>>(vec4<f32>(size)) - vec4<u32>((128u - e) << 23u);
-  let bits = select(normal, size << vec4<u32>(21u + e), (size << vec4<u32>(e)) < vec4<u32>(4u));
-  return bitcast<vec4<f32>>(bits | (bitcast<vec4<u32>>(n) & vec4<u32>(0x80000000u)));
+  return vec4<f32>(lookup16(bytes_u(word & 0x0f0f0f0fu), worth)) * root.x * root.y;
 }
 fn W_load16(i: u32) -> mat4x4<f32> {
   let b = i / 2u;
   let e = (W_word(W_plane1 + b / 4u) >> ((b % 4u) * 8u)) & 255u;
+  // 2 ** (e - 128) in two factors: as one it is subnormal for e < 2, which arithmetic may flush.
+  let root = bitcast<vec2<f32>>((vec2<u32>(e / 2u, e - e / 2u) + vec2<u32>(63u)) << vec2<u32>(23u));
   let q = W_data[b] >> vec4<u32>((i % 2u) * 4u);
-  return mat4x4<f32>(W_values(q.x, e), W_values(q.y, e), W_values(q.z, e), W_values(q.w, e));
+  return mat4x4<f32>(
+    W_values(q.x, root), W_values(q.y, root), W_values(q.z, root), W_values(q.w, root));
 }
