@@ -24,10 +24,10 @@ from space.tools import machine, vendor
 
 BACKENDS = ("numpy", "gpu", "browser-cpu", "browser-webgpu")
 SAMPLE = {
-    "gpu": ("p00", "p06", "p25", "p30"),
-    "browser-webgpu": ("p00", "p30"),
+    "gpu": (*(f"p{i:02}" for i in range(10)), "p25", "p30", "long0"),
+    "browser-webgpu": ("p00", "p06", "p30"),
 }
-"""What a software GPU answers: short prompts, each with its whole greedy continuation."""
+"""What a software GPU answers: whole items, and natively one past the sliding window."""
 
 SAMPLE_SIZE = 2
 """Items a software GPU answers of data that has none of SAMPLE's names."""
