@@ -127,8 +127,9 @@ def write_model(path, architecture, q_type=None):
     shapes |= {f"{n}.weight": (256,) for n in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm")}
     for name, shape in {"token_embd.weight": (32, 256), **shapes}.items():
         if q_type and "attn_q" in name:
-            type_size = gguf.GGML_QUANT_SIZES[q_type][1]
-            writer.add_tensor(name, np.zeros((256, type_size), np.uint8), raw_dtype=q_type)
+            block_size, type_size = gguf.GGML_QUANT_SIZES[q_type]
+            data = np.zeros((256, 256 // block_size * type_size), np.uint8)
+            writer.add_tensor(name, data, raw_dtype=q_type)
         else:
             writer.add_tensor(name, np.zeros(shape, np.float32))
     writer.write_header_to_file()
@@ -142,10 +143,10 @@ def test_inspect_says_why_a_file_cannot_be_run(run, tmp_path):
     write_model(unknown, "mamba9")
     status, out, _ = run("inspect", "-m", unknown)
     assert status == 0 and out.count("cannot run it. The architecture 'mamba9'") == 2
-    write_model(unreadable, "llama", gguf.GGMLQuantizationType.IQ2_S)
+    write_model(unreadable, "llama", gguf.GGMLQuantizationType.NVFP4)
     status, out, _ = run("inspect", "-m", unreadable)
-    assert status == 0 and "IQ2_S" in out and "unusable: tokenizer.ggml.model" in out
-    assert out.count("cannot run it. blk.0.attn_q.weight has type IQ2_S") == 2
+    assert status == 0 and "NVFP4" in out and "unusable: tokenizer.ggml.model" in out
+    assert out.count("cannot run it. blk.0.attn_q.weight has type NVFP4") == 2
 
 
 def test_tokenize(run, tiny):

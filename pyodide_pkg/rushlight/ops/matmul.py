@@ -192,7 +192,12 @@ QKV_MATMUL = OpDef(
             },
             types={"weight_q": q, "weight_k": k, "weight_v": v},
         )
-        for q, k, v in [("Q5_0", "Q5_0", "Q8_0"), ("F32", "F32", "F32"), ("Q4_K", "Q4_K", "Q6_K")]
+        for q, k, v in [
+            ("Q5_0", "Q5_0", "Q8_0"),
+            ("F32", "F32", "F32"),
+            ("Q4_K", "Q4_K", "Q6_K"),
+            ("IQ2_S", "IQ2_S", "IQ1_M"),
+        ]
         for biases in _QKV_BIASES
     ),
 )
