@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _sync
-from .backends.auto import create_executor
+from .backends.auto import IN_BROWSER, create_executor
 from .backends.base import (
     DeviceInfo,
     Executor,
@@ -24,6 +24,7 @@ from .backends.base import (
 from .errors import InvalidInputError
 from .generate import GenerateOptions, Generation
 from .gguf.config import ModelConfig, read_config
+from .gguf.http_rules import is_web_address
 from .gguf.reader import GgufFile
 from .gguf.source import AsyncSource, Source, SyncAsAsync
 from .gguf.splits import open_parts, open_parts_async
@@ -44,6 +45,11 @@ def _ignore(progress: Progress) -> None:
 
 
 async def _open(source: ModelSource) -> tuple[GgufFile, list[AsyncSource]]:
+    if IN_BROWSER and is_web_address(source):
+        from .gguf.fetch_source import FetchSource
+
+        first: AsyncSource = await FetchSource.open(str(source))
+        return await open_parts_async(first, FetchSource.open)
     if inspect.iscoroutinefunction(getattr(source, "read", None)):
         return await open_parts_async(cast(AsyncSource, source))
     file, sources = open_parts(cast("str | Path | bytes | Source", source))

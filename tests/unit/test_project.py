@@ -18,7 +18,7 @@ from tests.tools import checks
 PACKAGE = machine.ROOT / "pyodide_pkg" / "rushlight"
 
 # The only modules that may know they run in a browser.
-BROWSER_MODULES = {"browser.py", "backends/webgpu_browser.py"}
+BROWSER_MODULES = {"browser.py", "backends/webgpu_browser.py", "gguf/fetch_source.py"}
 PLATFORM_MODULES = {"backends/auto.py"}
 
 

@@ -7,7 +7,6 @@ inside a browser, where the page fetches instead.
 from __future__ import annotations
 
 import http.client
-import re
 import tempfile
 import threading
 import time
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import SourceError
+from .http_rules import range_ignored, short_body, size_from_range, status_error, unreachable
 from .source import FileSource, check_range
 
 #: Told (bytes so far, total or None) while a whole file is downloaded.
@@ -29,18 +29,6 @@ DOWNLOAD_CHUNK = 1 << 20
 #: Waits before trying again, once the file has been reached at all.
 RETRY_DELAYS_S = (0.5, 2.0)
 _PASSING = ("unreachable", "unavailable", "short_read")
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)$")
-
-_HINTS = {
-    "not_found": "Check the address; on Hugging Face it contains /resolve/main/.",
-    "forbidden": "The model may be gated: accept its licence on its page, download it while"
-    " signed in, and open the local file.",
-    "unavailable": "The server is busy or broken; try again later.",
-    "out_of_range": "The file is shorter than the server said; start again.",
-    "http_error": "Check the address in a browser.",
-}
-_CODES = {401: "forbidden", 403: "forbidden", 404: "not_found", 410: "not_found"}
-_CODES |= {416: "out_of_range", 429: "unavailable"}
 
 
 def _build_opener() -> urllib.request.OpenerDirector:
@@ -129,53 +117,19 @@ class HttpSource:
                 if error.code == 416 and error.headers.get("Content-Range") == "bytes */0":
                     self.size = 0
                     return b""
-                raise self._http_error(error.code, error.reason) from error
+                raise status_error(self.url, error.code, error.reason) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise SourceError(
-                f"Cannot reach {self.url}: {reason or type(error).__name__}.",
-                hint="Check the address and the network connection.",
-                code="unreachable",
-            ) from error
-
-    def _http_error(self, status: int, reason: str) -> SourceError:
-        code = _CODES.get(status, "unavailable" if status >= 500 else "http_error")
-        return SourceError(
-            f"{self.url}: the server answered {status} {reason}.".replace(" .", "."),
-            hint=_HINTS[code],
-            code=code,
-        )
+            raise unreachable(self.url, reason or type(error).__name__) from error
 
     def _range_body(self, reply: Any, offset: int, n: int) -> bytes:
         field = reply.headers.get("Content-Range", "")
-        match = _CONTENT_RANGE.match(field)
-        if not match or match[3] == "*" or int(match[1]) != offset:
-            raise SourceError(
-                f"{self.url}: the server answered a request for bytes {offset} to"
-                f" {offset + n - 1} with the range {field!r}.",
-                hint="Download the file and open it from disk.",
-                code="bad_range",
-            )
-        size = int(match[3])
-        if self.size not in (-1, size):
-            raise SourceError(
-                f"{self.url}: the file's size changed from {self.size} to {size} bytes.",
-                hint="Load the model again.",
-                code="changed",
-            )
-        self.size = size
+        size = self.size = size_from_range(self.url, field, offset, n, self.size)
         wanted = min(n, size - offset)
         body: bytes = reply.read(wanted)
         if len(body) != wanted:
-            raise self._short(wanted, len(body))
+            raise short_body(self.url, wanted, len(body))
         return body
-
-    def _short(self, wanted: int, got: int) -> SourceError:
-        return SourceError(
-            f"{self.url}: {wanted} bytes were promised, {got} came.",
-            hint="The connection broke; try again.",
-            code="short_read",
-        )
 
     def _download(self, reply: Any) -> None:
         """Save a whole-file reply as the copy that all reads use from now on."""
@@ -190,14 +144,12 @@ class HttpSource:
                 if self._progress is not None:
                     self._progress(n_done, total)
             if total is not None and n_done != total:
-                raise self._short(total, n_done)
+                raise short_body(self.url, total, n_done)
             file.flush()
         except BaseException:
             file.close()
             raise
         self.size = n_done
-        self.note = (
-            f"The server ignores Range requests, so all {n_done} bytes were downloaded first."
-        )
+        self.note = range_ignored(n_done)
         with self._lock:
             self._copy = FileSource(self.url, file=file)
