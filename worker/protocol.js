@@ -84,7 +84,7 @@ export const PROTOCOL_VERSION = 1;
  * @property {number} nBytes Size of the file(s).
  * @property {number} nParams
  * @property {number} nCtx The context this session was given (tokens).
- * @property {string} quantisation The commonest type by bytes, e.g. "Q4_K".
+ * @property {string} quantisation The mixture of storage types by name, e.g. "Q4_K_M".
  * @property {boolean} hasChatTemplate False: conversations are written as a plain transcript.
  * @property {Backend} backend
  * @property {string} adapter

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import json
 import traceback
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any
@@ -24,6 +23,7 @@ from .backends.webgpu_common import RunCancelledError
 from .chat import build_prompt, has_chat_template
 from .errors import EngineError
 from .generate import Generation
+from .gguf.mix import mix_name
 from .model import Model
 from .sampling import SamplingParams
 from .session import Session
@@ -125,16 +125,13 @@ async def open_model(source: Any, backend: str, **options: Any) -> Model:
 
 def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
     file = model.file
-    bytes_by_type: Counter[str] = Counter()
-    for tensor in file.tensors.values():
-        bytes_by_type[tensor.type.name] += tensor.n_bytes
     return {
         "name": str(file.metadata.get("general.name") or name.removesuffix(".gguf")),
         "architecture": model.config.architecture,
         "nBytes": file.n_bytes,
         "nParams": sum(tensor.n_elements for tensor in file.tensors.values()),
         "nCtx": model.n_ctx,
-        "quantisation": bytes_by_type.most_common(1)[0][0] if bytes_by_type else "",
+        "quantisation": mix_name(file),
         "hasChatTemplate": has_chat_template(file.metadata),
         "backend": backend,
         "adapter": model.device.adapter if backend == "webgpu" else "",
