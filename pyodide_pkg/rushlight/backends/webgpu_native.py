@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -16,18 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import (
-    DeviceError,
-    DeviceLostError,
-    NoAdapterError,
-    OutOfDeviceMemoryError,
-    ShaderCompileError,
-)
+from ..errors import OutOfDeviceMemoryError, ShaderCompileError
 from ..gguf.source import AsyncSource
 from ..plan.plan import Binding, BufferSlot, Plan, WeightUpload
 from .base import DeviceInfo, Progress, ProgressFn, RunStats
 from .webgpu_common import (
-    FLOOR_LIMITS,
     STAGING_BYTES,
     Compile,
     Pacer,
@@ -40,6 +29,7 @@ from .webgpu_common import (
     upload_pieces,
 )
 from .webgpu_program import Kernel, Program
+from .wgpu_adapter import OpenDevice, device_errors, open_device
 
 FENCE_BYTES = 4
 _DRIVER_LINE = re.compile(r"wgsl:(\d+):(\d+)")
@@ -60,21 +50,20 @@ class _ReadyPlan:
 class NativeDevice:
     """A wgpu-py device that replays plans. ``floor`` asks for no more than every device grants."""
 
-    def __init__(self, *, allow_software: bool = True, floor: bool = False) -> None:
-        wgpu, adapter = _request_adapter(allow_software)
-        self._wgpu = wgpu
-        limits = {k: adapter.limits[k] for k in FLOOR_LIMITS if k in adapter.limits}
-        if floor:
-            limits = dict(FLOOR_LIMITS)
-        with _device_errors():
-            self._device = adapter.request_device_sync(required_limits=limits)
-        self.limits: Mapping[str, int] = {k: int(self._device.limits[k]) for k in limits}
+    def __init__(
+        self,
+        *,
+        allow_software: bool = True,
+        floor: bool = False,
+        shared: OpenDevice | None = None,
+    ) -> None:
+        opened = shared or open_device(allow_software=allow_software, floor=floor)
+        self._opened, self._is_shared = opened, shared is not None
+        self._wgpu, self._device = opened.wgpu, opened.device
+        self.limits: Mapping[str, int] = opened.limits
         self.features = frozenset(str(f) for f in self._device.features)
-        notes: tuple[str, ...] = ("Limited to the WebGPU floor.",) if floor else ()
-        self.is_software = adapter.info["adapter_type"] == "CPU"
-        if self.is_software:
-            notes += ("The adapter is software: expect far less speed than from a GPU.",)
-        self.info = DeviceInfo("webgpu", str(adapter.info["device"]), notes)
+        self.identity, self.is_software = opened.identity, opened.is_software
+        self.info = DeviceInfo("webgpu", opened.name, opened.notes)
         self.stats = RunStats()
         self._buffers: dict[str, Any] = {}
         self._plans: list[_ReadyPlan] = []
@@ -83,6 +72,7 @@ class NativeDevice:
         self._next_state = 0
         self._readback: Any = None
         self._cancelled = False
+        self._is_closed = False
 
     # ----- Building
 
@@ -128,11 +118,11 @@ class NativeDevice:
                 f"{self.limits['max-buffer-size']}.",
                 hint="Use a smaller context or a smaller model.",
             )
-        with _device_errors():
+        with device_errors():
             return self._device.create_buffer(label=label, size=size, usage=usage)
 
     def _write(self, buffer: Any, offset: int, data: NDArray[np.uint8]) -> None:
-        with _device_errors():
+        with device_errors():
             self._device.queue.write_buffer(buffer, offset, padded(data))
 
     def _pipeline(self, kernel: Kernel) -> Any:
@@ -208,7 +198,7 @@ class NativeDevice:
         groups = self._bind_groups(ready, state)
         self._cancelled = False
         bounded = ready.plan.n_tokens_max > 1
-        with _device_errors():
+        with device_errors():
             self._device.queue.write_buffer(self._buffers[self._input], 0, step.input_words)
             at, result = step.start, None
             while at < step.stop:
@@ -280,7 +270,7 @@ class NativeDevice:
             return {"buffer": buffer, "offset": binding.offset, "size": size}
 
         groups = []
-        with _device_errors():
+        with device_errors():
             for dispatch, pipeline in zip(ready.plan.dispatches, ready.pipelines, strict=True):
                 entries = [
                     {"binding": i, "resource": resource(b)} for i, b in enumerate(dispatch.bindings)
@@ -303,8 +293,12 @@ class NativeDevice:
         """Make the running step stop at its next submit."""
         self._cancelled = True
 
+    def fork(self) -> NativeDevice:
+        """The same GPU device for another program; closing it leaves this one open."""
+        return NativeDevice(shared=self._opened)
+
     def close(self) -> None:
-        """Destroy every buffer; a second call does nothing."""
+        """Destroy every buffer, and the device with its thread; a second call does nothing."""
         for state in list(self._states):
             self.free_state(state)
         own = [r.params for r in self._plans if r.params is not None]
@@ -312,6 +306,9 @@ class NativeDevice:
         for buffer in [*self._buffers.values(), *own]:
             buffer.destroy()
         self._buffers, self._plans, self._readback, self._fence = {}, [], None, None
+        if not self._is_shared and not self._is_closed:
+            self._device.destroy()
+        self._is_closed = True
 
 
 class NativeExecutor(WebGpuExecutor):
@@ -329,60 +326,3 @@ class NativeExecutor(WebGpuExecutor):
     ) -> None:
         device = NativeDevice(allow_software=allow_software, floor=floor)
         super().__init__(device, compile_program)
-
-
-@contextmanager
-def _runtime_dir() -> Iterator[None]:
-    """Name a runtime folder while drivers are probed: Mesa complains on stderr without one."""
-    if sys.platform != "linux" or "XDG_RUNTIME_DIR" in os.environ:
-        yield
-        return
-    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
-    try:
-        yield
-    finally:
-        del os.environ["XDG_RUNTIME_DIR"]
-
-
-def _request_adapter(allow_software: bool) -> tuple[Any, Any]:
-    hint = "Install the native extra (pip install 'rushlight[native]') or use device='cpu'."
-    try:
-        import wgpu
-    except ImportError as error:
-        raise NoAdapterError("The wgpu package is not installed.", hint=hint) from error
-    try:
-        with _runtime_dir():
-            adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
-    except Exception as error:
-        raise NoAdapterError(
-            f"No GPU adapter is available: {error}",
-            hint="Install a Vulkan driver (mesa-vulkan-drivers has a software one) "
-            "or use device='cpu'.",
-        ) from error
-    if adapter.info["adapter_type"] == "CPU" and not allow_software:
-        raise NoAdapterError(
-            f"The only GPU adapter, {adapter.info['device']}, is software.",
-            hint="Ask for device='gpu' to use it all the same.",
-        )
-    return wgpu, adapter
-
-
-@contextmanager
-def _device_errors() -> Iterator[None]:
-    """Turn wgpu's errors into ours, by kind."""
-    import wgpu
-
-    try:
-        yield
-    except wgpu.GPUOutOfMemoryError as error:
-        raise OutOfDeviceMemoryError(
-            f"The device has no memory left: {error}",
-            hint="Use a smaller context or a smaller model.",
-        ) from error
-    except (wgpu.GPUError, RuntimeError) as error:
-        text = str(error)
-        if "lost" in text.lower():
-            raise DeviceLostError(
-                f"The device was lost: {text}", hint="Load the model again."
-            ) from error
-        raise DeviceError(f"The device refused a command: {text}") from error

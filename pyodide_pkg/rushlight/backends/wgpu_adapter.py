@@ -1,0 +1,120 @@
+"""This machine's GPU adapter through wgpu-py: finding it, opening a device, and its errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import (
+    DeviceError,
+    DeviceLostError,
+    NoAdapterError,
+    OutOfDeviceMemoryError,
+)
+from .webgpu_common import FLOOR_LIMITS
+
+WANTED_FEATURES = ("timestamp-query",)
+"""Asked for where the adapter has them; no kernel may need one without saying so."""
+
+
+@dataclass(frozen=True)
+class OpenDevice:
+    """A wgpu device, and what is known of the adapter behind it."""
+
+    wgpu: Any
+    device: Any
+    limits: Mapping[str, int]
+    name: str
+    identity: str
+    """Adapter, driver and API: what a measurement of this device holds for."""
+    is_software: bool
+    notes: tuple[str, ...]
+
+
+def open_device(*, allow_software: bool, floor: bool) -> OpenDevice:
+    """Open the adapter with its real limits; ``floor``: default limits and no feature."""
+    wgpu, adapter = _request_adapter(allow_software)
+    limits = {k: adapter.limits[k] for k in FLOOR_LIMITS if k in adapter.limits}
+    features = [f for f in WANTED_FEATURES if f in adapter.features]
+    notes: tuple[str, ...] = ()
+    if floor:
+        limits, features = dict(FLOOR_LIMITS), []
+        notes = ("Limited to the WebGPU floor.",)
+    with device_errors():
+        device = adapter.request_device_sync(required_limits=limits, required_features=features)
+    info = adapter.info
+    is_software = info["adapter_type"] == "CPU"
+    if is_software:
+        notes += ("The adapter is software: expect far less speed than from a GPU.",)
+    about = [info["device"], info["description"], info["backend_type"], wgpu.__version__]
+    return OpenDevice(
+        wgpu,
+        device,
+        {k: int(device.limits[k]) for k in limits},
+        str(info["device"]),
+        " | ".join(str(part) for part in about),
+        is_software,
+        notes,
+    )
+
+
+@contextmanager
+def _runtime_dir() -> Iterator[None]:
+    """Name a runtime folder while drivers are probed: Mesa complains on stderr without one."""
+    if sys.platform != "linux" or "XDG_RUNTIME_DIR" in os.environ:
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ["XDG_RUNTIME_DIR"]
+
+
+def _request_adapter(allow_software: bool) -> tuple[Any, Any]:
+    hint = "Install the native extra (pip install 'rushlight[native]') or use device='cpu'."
+    try:
+        import wgpu
+    except ImportError as error:
+        raise NoAdapterError("The wgpu package is not installed.", hint=hint) from error
+    try:
+        with _runtime_dir():
+            adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+    except Exception as error:
+        raise NoAdapterError(
+            f"No GPU adapter is available: {error}",
+            hint="Install a Vulkan driver (mesa-vulkan-drivers has a software one) "
+            "or use device='cpu'.",
+        ) from error
+    if adapter.info["adapter_type"] == "CPU" and not allow_software:
+        raise NoAdapterError(
+            f"The only GPU adapter, {adapter.info['device']}, is software.",
+            hint="Ask for device='gpu' to use it all the same.",
+        )
+    return wgpu, adapter
+
+
+@contextmanager
+def device_errors() -> Iterator[None]:
+    """Turn wgpu's errors into ours, by kind."""
+    import wgpu
+
+    try:
+        yield
+    except wgpu.GPUOutOfMemoryError as error:
+        raise OutOfDeviceMemoryError(
+            f"The device has no memory left: {error}",
+            hint="Use a smaller context or a smaller model.",
+        ) from error
+    except (wgpu.GPUError, RuntimeError) as error:
+        text = str(error)
+        if "lost" in text.lower():
+            raise DeviceLostError(
+                f"The device was lost: {text}", hint="Load the model again."
+            ) from error
+        raise DeviceError(f"The device refused a command: {text}") from error
