@@ -4,6 +4,7 @@
 import { Failure, outOfDeviceMemory } from "./failure.js";
 import { GpuModel } from "./replay.js";
 import { BlobSource } from "./sources.js";
+import { recall, remember } from "./store.js";
 
 /** @typedef {import("./program.js").Program} Program */
 
@@ -66,6 +67,9 @@ export class GpuDevice {
     this.notes = notes;
     const info = adapter.info;
     this.adapterName = [info.vendor, info.architecture || info.device].filter(Boolean).join(" ");
+    // The browser's version stands for its shader compiler.
+    const about = [info.vendor, info.architecture, info.device, info.description];
+    this.identity = [...about, navigator.userAgent].join(" | ");
     this.isSoftware = Boolean(info.isFallbackAdapter) || /swiftshader|llvmpipe/.test(this.adapterName);
     if (this.isSoftware) notes.push("The GPU adapter is software: expect low speed.");
     /** @type {string | null} Why the device went away. */
@@ -84,8 +88,8 @@ export class GpuDevice {
   infoJson() {
     const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));
     const features = [...this.device.features];
-    const { adapterName: adapter, isSoftware, notes } = this;
-    return JSON.stringify({ adapter, isSoftware, limits, features, notes });
+    const { adapterName: adapter, identity, isSoftware, notes } = this;
+    return JSON.stringify({ adapter, identity, isSoftware, limits, features, notes });
   }
 
   /** Throws if the device is lost or has reported an error since the last look. */
@@ -195,6 +199,16 @@ export class GpuDevice {
    */
   bytesSource(data, name) {
     return new BlobSource(new Blob([data]), name);
+  }
+
+  /** @param {string} key */
+  recall(key) {
+    return recall(key);
+  }
+
+  /** @param {string} key @param {string} text */
+  remember(key, text) {
+    return remember(key, text);
   }
 
   destroy() {

@@ -19,7 +19,6 @@ from .backends.base import (
     LoadOptions,
     Progress,
     ProgressFn,
-    Variant,
 )
 from .errors import InvalidInputError
 from .generate import GenerateOptions, Generation
@@ -93,7 +92,8 @@ class Model:
 
         ``device``: "auto", "gpu", "cpu" or "numpy". Options: ``n_ctx`` (tokens of context),
         ``kv_dtype`` ("f16" or "f32"), ``n_batch`` (tokens per prefill chunk), ``progress``
-        (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name).
+        (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name), ``variant``
+        (forces one kernel variant: "tiles" or "rows").
         Raises an ``EngineError`` that names what is wrong with the file or device.
         """
         return _sync.run(Model.load_async(source, device, **options))
@@ -108,7 +108,7 @@ class Model:
         n_batch: int = 256,
         progress: ProgressFn = _ignore,
         pre: str | None = None,
-        variant: Variant = "auto",
+        variant: str = "auto",
     ) -> Model:
         """The awaitable form of ``load``; the only one that works on a page's GPU."""
         progress(Progress("header", "Reading the header"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.base import Executor, LoadOptions, Progress, Variant
+from .backends.base import Executor, LoadOptions, Progress
 from .backends.numpy_executor import NumpyExecutor
 from .gguf.quants import QUANTS, QuantFormat
 from .gguf.reader import GgufFile, TensorInfo
@@ -181,12 +181,12 @@ def _second_output(g: GraphBuilder) -> str:
 
 
 async def run_case(
-    model: CaseModel, executor: Executor, want: Any, variant: Variant = "auto"
+    model: CaseModel, executor: Executor, want: Any, variant: str = "auto"
 ) -> NDArray[Any]:
     """The output of a case on one backend."""
     one = any(node.op in ONE_TOKEN_OPS for node in model.graph.nodes)
     n_ctx = max(model.position + model.n_tokens, 8)
-    options = LoadOptions(n_ctx, "f32", 1 if one else max(n_ctx, 2), variant)
+    options = LoadOptions(n_ctx, "f32", 1 if one else max(n_ctx, 2), variant, self_test=False)
     source = SyncAsAsync(BytesSource(model.data, "case"))
     try:
         await executor.load(model.graph, model.file, [source], options, _quiet)
@@ -205,7 +205,7 @@ async def run_case(
 
 
 async def check_case(
-    op: OpDef, case: Case, make_executor: Callable[[], Executor], variant: Variant = "auto"
+    op: OpDef, case: Case, make_executor: Callable[[], Executor], variant: str = "auto"
 ) -> CaseResult:
     """Run one case on a backend and on the reference, and compare."""
     model = build_case(op, case)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,6 @@ from ..graph.ir import Graph
 
 Want = Literal["none", "argmax", "logits"]
 KvDtype = Literal["f16", "f32"]
-Variant = Literal["auto", "rows", "tiles"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class DeviceInfo:
     backend: str
     adapter: str
     notes: tuple[str, ...] = ()
+    kernels: str = ""
+    """Which kernel variants run, where a device has several."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ class LoadOptions:
     kv_dtype: KvDtype = "f16"
     n_batch: int = 256
     """Most tokens in one prefill chunk."""
-    variant: Variant = "auto"
-    """Kernel family: one thread per row without barriers (software adapters) or workgroup tiles."""
+    variant: str | Mapping[Any, Any] = "auto"
+    """Kernel variant, one for all or by phase; "auto" lets the device be tested and timed."""
+    self_test: bool = True
+    """Whether kernels are tested on the device before they are used; see backends/variants.py."""
 
 
 @dataclass

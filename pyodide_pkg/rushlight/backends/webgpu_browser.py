@@ -61,6 +61,22 @@ class JsSource:
         self.js.abort()
 
 
+class PageStore:
+    """Small texts in the site's cache; see ``worker/store.js``."""
+
+    def __init__(self, gpu: Any) -> None:
+        self._gpu = gpu
+
+    async def recall(self, key: str) -> str | None:
+        """The text under a key, if it is there and readable."""
+        text = await self._gpu.recall(key)
+        return str(text) if text else None
+
+    async def remember(self, key: str, text: str) -> None:
+        """Keep a text, if the browser allows."""
+        await self._gpu.remember(key, text)
+
+
 class BrowserDevice:
     """The page's GPU device, replaying one program."""
 
@@ -72,6 +88,8 @@ class BrowserDevice:
         self.features = frozenset(about["features"])
         self.info = DeviceInfo("webgpu", about["adapter"], tuple(about["notes"]))
         self.is_software = bool(about["isSoftware"])
+        self.identity = str(about["identity"])
+        self.store = PageStore(gpu)
         self.stats = RunStats()
         self._program: Program | None = None
 
@@ -137,6 +155,10 @@ class BrowserDevice:
             return None
         self.stats.bytes_read += step.read_bytes
         return np.frombuffer(result.to_bytes(), np.uint8)
+
+    def fork(self) -> BrowserDevice:
+        """The page's device for another program; closing it leaves this one open."""
+        return BrowserDevice(self._gpu)
 
     def cancel(self) -> None:
         """Make the running step stop at its next submit."""

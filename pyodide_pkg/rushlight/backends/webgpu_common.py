@@ -10,9 +10,9 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from ..graph.ir import Graph
 from ..plan.plan import Binding, Plan, WeightUpload
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
 from .webgpu_program import Program, compile_model
+
+if TYPE_CHECKING:
+    from .variants import Store
 
 FLOOR_LIMITS: Mapping[str, int] = {
     "max-storage-buffer-binding-size": 128 << 20,
@@ -60,7 +63,13 @@ class Device(Protocol):
     limits: Mapping[str, int]
     features: frozenset[str]
     is_software: bool
+    identity: str
+    """Adapter, driver and API: what a test or measurement of this device holds for."""
     stats: RunStats
+
+    @property
+    def store(self) -> Store:
+        """Where what is learnt about the adapter is kept."""
 
     async def create(self, program: Program, progress: ProgressFn) -> None:
         """Make buffers and pipelines; upload constants and params."""
@@ -84,6 +93,9 @@ class Device(Protocol):
 
     def cancel(self) -> None:
         """Make the running step stop at its next submit."""
+
+    def fork(self) -> Device:
+        """The same device for another program; closing it leaves this one open."""
 
     def close(self) -> None:
         """Destroy everything."""
@@ -254,14 +266,26 @@ class WebGpuExecutor:
     ) -> None:
         """Plan, create buffers and pipelines, then stream the weights."""
         progress(Progress("plan", "Planning the model"))
+        self.info = self.device.info
+        if options.self_test and self._compile is compile_model:
+            options = await self._choose_kernels(graph, file, options, progress)
         program = await self._compile(graph, file, sources, self.device, options)
         self.program = program
         self._n_ctx = options.n_ctx
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
-        self.info = self.device.info
         await self.device.create(program, progress)
         await self.device.upload(program.model_plan.uploads, sources, progress)
         progress(Progress("ready", "Ready", 1, 1))
+
+    async def _choose_kernels(
+        self, graph: Graph, file: GgufFile, options: LoadOptions, progress: ProgressFn
+    ) -> LoadOptions:
+        from .variants import choose_variants
+
+        choice = await choose_variants(self.device, graph, file, options, progress)
+        notes = (*self.info.notes, *choice.notes)
+        self.info = replace(self.info, notes=notes, kernels=choice.words())
+        return replace(options, variant=choice.phases)
 
     def new_state(self) -> DeviceState:
         """Device storage for one session's KV cache."""

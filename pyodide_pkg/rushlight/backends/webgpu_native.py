@@ -16,6 +16,7 @@ from ..errors import OutOfDeviceMemoryError, ShaderCompileError
 from ..gguf.source import AsyncSource
 from ..plan.plan import Binding, BufferSlot, Plan, WeightUpload
 from .base import DeviceInfo, Progress, ProgressFn, RunStats
+from .file_store import FileStore
 from .webgpu_common import (
     STAGING_BYTES,
     Compile,
@@ -63,6 +64,7 @@ class NativeDevice:
         self.limits: Mapping[str, int] = opened.limits
         self.features = frozenset(str(f) for f in self._device.features)
         self.identity, self.is_software = opened.identity, opened.is_software
+        self.store = FileStore()
         self.info = DeviceInfo("webgpu", opened.name, opened.notes)
         self.stats = RunStats()
         self._buffers: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
-from ..plan.builder import DeviceLimits, Variant
+from ..plan.builder import DeviceLimits
 from ..plan.plan import KernelKey, ModelPlan, Plan
 from ..plan.webgpu import check_ops, plan_model
 from ..shaders import link
@@ -64,7 +64,9 @@ async def compile_model(
         min(device.limits["max-storage-buffer-binding-size"], device.limits["max-buffer-size"]),
         device.limits["max-compute-workgroups-per-dimension"],
     )
-    automatic: Variant = "rows" if device.is_software else "tiles"
+    variant = options.variant
+    if variant == "auto":
+        variant = "rows" if device.is_software else "tiles"
     model_plan = plan_model(
         graph,
         file,
@@ -72,7 +74,7 @@ async def compile_model(
         n_batch=options.n_batch,
         kv_dtype=options.kv_dtype,
         limits=limits,
-        variant=automatic if options.variant == "auto" else options.variant,
+        variant=variant,  # type: ignore[arg-type]  # checked where it is chosen
         read_tensor=small.__getitem__,
     )
     plans = tuple(model_plan.plans.values())

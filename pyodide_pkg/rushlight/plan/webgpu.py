@@ -66,7 +66,7 @@ def plan_model(
     n_batch: int = 256,
     kv_dtype: str = "f16",
     limits: DeviceLimits | None = None,
-    variant: Variant = "tiles",
+    variant: Variant | Mapping[Phase, Variant] = "tiles",
     read_tensor: ReadTensor,
 ) -> ModelPlan:
     """Plans "decode" and "prefill_N" for a model, with the weights and constants they share.
@@ -78,6 +78,9 @@ def plan_model(
         raise InvalidInputError(f"n_ctx is {n_ctx} and n_batch {n_batch}; both must be positive.")
     limits = limits or DeviceLimits()
     check_ops(graph)
+    by_phase = (
+        dict.fromkeys(("decode", "prefill"), variant) if isinstance(variant, str) else variant
+    )
     store = WeightStore(file, read_tensor, limits.max_binding_bytes)
     n_batch = min(n_batch, n_ctx)
     sizes = sorted({n for n in (*SMALL_BATCHES, n_batch) if 1 < n <= n_batch})
@@ -87,7 +90,7 @@ def plan_model(
     plans = {}
     for name, phase, n in phases:
         n_out = max(1, min(n, min(LOGITS_BYTES, limits.max_binding_bytes) // (n_vocab * 4)))
-        options = PlanOptions(name, n, n_out, n_ctx, kv_dtype, variant, limits)
+        options = PlanOptions(name, n, n_out, n_ctx, kv_dtype, by_phase[phase], limits)
         plans[name] = plan_graph(fuse(graph, phase), store, options)
     return ModelPlan(plans, tuple(store.uploads), dict(store.constants))
 
