@@ -109,7 +109,7 @@ class Session:
         started = time.perf_counter()
         stats.n_prompt, stats.n_reused = len(ids), self.reuse(ids)
         sampler = self._model.sampler(options)
-        want: Want = "logits" if sampler.needs_logits else "argmax"
+        want: Want = "argmax" if sampler.is_plain_argmax else "logits"
         history = list(ids)
         result = await self.run(
             ids[stats.n_reused :], want, progress=options.progress, is_cancelled=is_cancelled

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from rushlight.candidates import N_CANDIDATES, Candidates, keep
 from rushlight.errors import EngineError, InvalidInputError
+from rushlight.ops.sampling import LOWEST, top_k
 from rushlight.sampling import GREEDY, Sampler, SamplingParams, top_ids
 
 
@@ -117,10 +121,15 @@ def test_top_ids_orders_a_large_vocabulary():
     assert top_ids(values, 50).tolist() == np.argsort(-values, kind="stable")[:50].tolist()
 
 
-def test_needs_logits():
-    assert not GREEDY.needs_logits and GREEDY.is_greedy
-    assert SamplingParams(temperature=0.0, repetition_penalty=1.1).needs_logits
-    assert SamplingParams().needs_logits
+def test_the_plain_argmax_is_enough_only_without_changes():
+    assert GREEDY.is_plain_argmax and GREEDY.is_greedy
+    for changes in (
+        {"repetition_penalty": 1.1},
+        {"presence_penalty": 0.1},
+        {"logit_bias": {3: 1.0}},
+    ):
+        assert not SamplingParams(temperature=0.0, **changes).is_plain_argmax
+    assert not SamplingParams().is_plain_argmax
 
 
 @pytest.mark.parametrize(
@@ -137,9 +146,84 @@ def test_needs_logits():
         ("repetition_penalty", 0.0),
         ("seed", -3),
         ("seed", 2**64),
+        ("presence_penalty", 2.5),
+        ("frequency_penalty", float("inf")),
     ],
 )
 def test_a_value_out_of_bounds_is_named(name, value):
     with pytest.raises(InvalidInputError) as caught:
         SamplingParams(**{name: value})
     assert name in caught.value.message and repr(value) in caught.value.message
+
+
+def test_bias_and_penalties_in_their_order():
+    greedy = SamplingParams(temperature=0.0, presence_penalty=1.5)
+    assert Sampler(greedy).sample(logits(4.0, 3.0, 2.0), [0]) == 1
+    often = SamplingParams(temperature=0.0, frequency_penalty=0.6)
+    assert Sampler(often).sample(logits(4.0, 3.0, 2.0), [0]) == 0
+    assert Sampler(often).sample(logits(4.0, 3.0, 2.0), [0, 0]) == 1
+    assert Sampler(often).sample(logits(4.0, 3.0, 2.0), [0, 0] + [2] * 64) == 0  # out of the window
+    biased = SamplingParams(temperature=0.0, logit_bias={2: 5.0, 99: 100.0})
+    assert Sampler(biased).sample(logits(4.0, 3.0, 2.0), []) == 2
+    # The bias comes first: -1 + 3 is divided, not multiplied.
+    both = SamplingParams(temperature=0.0, logit_bias={0: 3.0}, repetition_penalty=4.0)
+    assert Sampler(both).sample(logits(-1.0, 0.6), [0]) == 1
+
+
+def test_a_mask_forbids():
+    mask = np.array([0b0110, 0], np.uint32)
+    values = logits(*range(40))
+    assert Sampler(GREEDY).inputs([], mask).mask is mask
+    assert Sampler(GREEDY).sample(values, [], mask) == 2
+    assert drawn_with(Sampler(params()), values, mask) == {1, 2}
+    with pytest.raises(EngineError, match="may be drawn"):
+        Sampler(params()).sample(values, [], np.zeros(2, np.uint32))
+
+
+def drawn_with(sampler, values, mask):
+    return {sampler.sample(values, [], mask) for _ in range(200)}
+
+
+def device_candidates(logits):
+    """What a device answers with: 256 ids, and a total in float32 with a little error."""
+    allowed = int(np.count_nonzero(logits > LOWEST))
+    ids, best, total = top_k(logits[None], k=min(N_CANDIDATES, allowed), temperature=1.0)
+    return Candidates(best[0], ids[0], float(total[0]) * (1 + 1e-6), allowed <= N_CANDIDATES)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([3, 200, 256, 257, 4000]),
+    st.sampled_from([0.1, 1.0, 4.0]),
+    st.sampled_from([0, 1, 2, 40, 256, 300]),
+    st.sampled_from([0.0, 0.3, 0.9, 0.9999, 1.0]),
+    st.sampled_from([0.0, 0.01, 0.3, 1.0]),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_candidates_draw_what_all_logits_draw(seed, n, spread, k, top_p, min_p, is_coarse):
+    values = np.random.default_rng(seed).normal(size=n).astype(np.float32) * np.float32(spread)
+    if is_coarse:  # many ties
+        values = np.round(values)
+    changes = params(top_k=k, top_p=top_p, min_p=min_p, seed=seed)
+    found = device_candidates(values)
+    if keep(found, changes.cuts()) is not None:
+        assert Sampler(changes).draw(found) == Sampler(changes).sample(values, [])
+    else:
+        assert n > N_CANDIDATES or 0 < top_p < 1
+        assert k > N_CANDIDATES or k == 0
+
+
+def test_usual_settings_never_need_more_candidates():
+    values = np.random.default_rng(3).normal(size=4000).astype(np.float32) * 4
+    for changes in ({"top_k": 40}, {"top_p": 0.9, "min_p": 0.05}, {"min_p": 0.05}, {"top_p": 0.5}):
+        assert keep(device_candidates(values), params(**changes).cuts()) is not None
+    assert keep(device_candidates(values), params().cuts()) is None  # draws from everything
+    assert keep(device_candidates(values / 9), params(top_p=0.9).cuts()) is None
+
+
+def test_a_total_too_close_to_the_border_is_not_trusted():
+    values = np.zeros(1000, np.float32)  # 500 of 1000 equal ids: the border lies on a step
+    found = Candidates(values[:600], np.arange(600), 1000.0, False)
+    assert keep(found, params(top_p=0.5).cuts()) is None
+    assert len(keep(found, params(top_p=0.5003).cuts())[0]) == 501
