@@ -10,7 +10,7 @@ import { openGpu } from "./gpu.js";
 /**
  * What the worker calls of rushlight.browser; every string is JSON.
  * @typedef {object} PythonEngine
- * @property {(gpu: GpuDevice) => void} use_gpu
+ * @property {(gpu: GpuDevice, variant: string) => void} use_gpu
  * @property {(source: import("./sources.js").ByteSource, name: string, backend: string,
  *   onProgress: (step: string, label: string, done: number, total: number) => void)
  *   => Promise<string>} load_model
@@ -40,9 +40,10 @@ const PACKAGES = ["numpy", "jinja2"];
 /**
  * @param {import("./protocol.js").BackendChoice} backend
  * @param {OnProgress} onProgress
+ * @param {string} [variant] Of the kernels; "auto" tests and times them.
  * @returns {Promise<Runtime>}
  */
-export async function startRuntime(backend, onProgress) {
+export async function startRuntime(backend, onProgress, variant = "auto") {
   /** @type {Record<string, number>} */
   const stepMs = {};
   /** @template T @param {import("./protocol.js").Step} step @param {string} label
@@ -64,7 +65,7 @@ export async function startRuntime(backend, onProgress) {
     await loadPackages(python, [new URL(wheel, SITE).href]);
     const engine = python.pyimport("rushlight.browser");
     const { gpu, notes } = await adapter;
-    if (gpu) engine.use_gpu(gpu);
+    if (gpu) engine.use_gpu(gpu, variant);
     const heapBytes = () => python._module.HEAPU8.length;
     return { python, engine, gpu, notes, version, heapBytes, stepMs };
   });

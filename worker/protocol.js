@@ -59,6 +59,7 @@ export const PROTOCOL_VERSION = 1;
 /**
  * @typedef {object} BootRequest
  * @property {BackendChoice} backend
+ * @property {string} [variant] Forces one kind of GPU kernels; missing or "auto": tested and timed.
  */
 
 /**

@@ -83,10 +83,10 @@ const backendInUse = () => (requireRuntime().gpu ? "webgpu" : "cpu");
 
 /** @type {EngineApi} */
 const api = {
-  boot: ({ backend }, onProgress) =>
+  boot: ({ backend, variant }, onProgress) =>
     exclusively("boot", onProgress, async () => {
       if (runtime) throw new Failure("bad_request", "The engine is started already.");
-      runtime = await startRuntime(backend, onProgress);
+      runtime = await startRuntime(backend, onProgress, variant);
       const { version, gpu, notes } = runtime;
       return {
         version,

@@ -47,6 +47,7 @@ class BenchResult:
     backend: str
     adapter: str
     notes: tuple[str, ...] = ()
+    kernels: str = ""
     load_s: float = 0.0
     prefill_tokens_per_s: dict[int, float] = field(default_factory=dict)
     decode_tokens_per_s: float = 0.0
@@ -81,7 +82,8 @@ async def measure_async(
     on_step: Callable[[str], None] = lambda label: None,
 ) -> BenchResult:
     """Return the measurements of a loaded model. ``on_step`` hears what is measured next."""
-    result = BenchResult(model.device.backend, model.device.adapter, model.device.notes, load_s)
+    info = model.device
+    result = BenchResult(info.backend, info.adapter, info.notes, info.kernels, load_s)
     session = model.default_session
     on_step("warming up")
     await session.run(bench_ids(model, N_START), "argmax")  # first use compiles and allocates
@@ -140,6 +142,7 @@ def table_rows(results: Sequence[BenchResult]) -> list[tuple[str, ...]]:
     lengths = sorted({n for r in results for n in r.prefill_tokens_per_s})
     rows: list[tuple[str, Callable[[BenchResult], str]]] = [
         ("adapter", lambda r: r.adapter),
+        *([("kernels", lambda r: r.kernels)] if any(r.kernels for r in results) else []),
         ("load, s", lambda r: f"{r.load_s:.2f}"),
         *(
             (f"prefill {n}, tokens/s", lambda r, n=n: _number(r.prefill_tokens_per_s.get(n)))

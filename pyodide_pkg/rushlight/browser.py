@@ -16,9 +16,10 @@ from typing import Any
 from pyodide.ffi import JsException
 
 from . import __name__ as _package
+from .backends import webgpu_browser
 from .backends.base import Executor, Progress
 from .backends.numpy_executor import NumpyExecutor
-from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error, use_gpu
+from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error
 from .backends.webgpu_common import RunCancelledError
 from .chat import build_prompt, has_chat_template
 from .errors import EngineError
@@ -56,6 +57,14 @@ class _Loaded:
 
 
 _loaded: _Loaded | None = None
+_variant = "auto"
+
+
+def use_gpu(gpu: Any, variant: str = "auto") -> None:
+    """Name the page's ``GpuDevice``, and the kernel variant that the page's address asks for."""
+    global _variant
+    webgpu_browser.use_gpu(gpu)
+    _variant = variant
 
 
 def _failure(error: Exception) -> dict[str, str]:
@@ -115,6 +124,7 @@ def make_executor(backend: str) -> Executor:
 async def open_model(source: Any, backend: str, **options: Any) -> Model:
     """A model from a ``ByteSource`` of ``worker/sources.js``, with the page's settings."""
     executor = make_executor(backend)
+    options.setdefault("variant", _variant)
     n_batch = GPU_BATCH if backend == "webgpu" else CPU_BATCH
     try:
         return await Model.load_async(JsSource(source), executor, n_batch=n_batch, **options)
@@ -238,6 +248,7 @@ def report() -> str:
         if program is not None:
             details["plans"] = {p.name: len(p.dispatches) for p in program.plans}
             details["kernels"] = len(program.kernels)
+            details["variants"] = _loaded.model.device.kernels
     return json.dumps(
         {"version": version(_package), "deviceBytes": device_bytes, "details": details}
     )

@@ -87,7 +87,7 @@ async function loadNow(wanted, isNewest) {
   progress.begin(client.isBooted ? "header" : "runtime", client.isBooted ? "Opening the model" : "Starting the engine");
   chat.follow();
   try {
-    if (!client.isBooted) await client.boot(settings.backend, onProgress);
+    if (!client.isBooted) await client.boot(settings.bootRequest, onProgress);
     if (!isNewest()) return;
     setState("loading");
     const info = await client.loadModel(wanted, onProgress);

@@ -41,12 +41,12 @@ export class EngineClient {
   }
 
   /**
-   * @param {import("../worker/protocol.js").BackendChoice} backend
+   * @param {import("../worker/protocol.js").BootRequest} request
    * @param {import("../worker/protocol.js").OnProgress} onProgress
    */
-  async boot(backend, onProgress) {
+  async boot(request, onProgress) {
     const { api } = this.#engine ?? this.#start();
-    const info = await this.#ask(api.boot({ backend }, Comlink.proxy(onProgress))).catch((thrown) => {
+    const info = await this.#ask(api.boot(request, Comlink.proxy(onProgress))).catch((thrown) => {
       // A half-started engine is not to be started again: the next boot gets a fresh worker.
       this.#end(asFault(thrown));
       throw thrown;

@@ -82,6 +82,12 @@ export class Settings {
     this.#report.addEventListener("toggle", () => void this.#showReport());
   }
 
+  /** The address may force one kind of GPU kernels (`?variant=rows`), to compare them. */
+  get bootRequest() {
+    const variant = new URLSearchParams(location.search).get("variant") ?? "auto";
+    return { backend: this.backend, variant };
+  }
+
   /** Only what the person set and the field accepts; the engine has the rest. */
   get options() {
     /** @type {ChatOptions} */

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from ..bench import BenchOptions, measure, table_rows
-from .common import DeviceOption, JsonFlag, KvOption, ModelOption, load_model, print_table, say
+from .common import (
+    DeviceOption,
+    FloorFlag,
+    JsonFlag,
+    KvOption,
+    ModelOption,
+    VariantOption,
+    load_model,
+    print_table,
+    say,
+)
 
 
 def bench_command(
@@ -18,6 +28,8 @@ def bench_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Less work: for slow machines and software GPUs.")
     ] = False,
+    variant: VariantOption = "auto",
+    floor: FloorFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure load time, prefill and decode speed, dispatches and memory.
@@ -25,7 +37,9 @@ def bench_command(
     rushlight bench -m model.gguf --device gpu
     """
     options = BenchOptions.quick() if quick else BenchOptions()
-    loaded, load_s = load_model(model, device, n_ctx=options.n_ctx, kv_dtype=kv)
+    loaded, load_s = load_model(
+        model, device, n_ctx=options.n_ctx, kv_dtype=kv, variant=variant, floor=floor
+    )
     result = measure(loaded, options, load_s=load_s, on_step=say)
     if as_json:
         print(json.dumps(result.to_json()))

@@ -33,6 +33,20 @@ ContextOption = Annotated[
 KvOption = Annotated[
     str, typer.Option("--kv", metavar="f16|f32", help="Precision of the KV cache.")
 ]
+VariantOption = Annotated[
+    str,
+    typer.Option(
+        "--variant",
+        metavar="auto|rows|tiles",
+        help="Force one kind of GPU kernels; auto tests and times them on this adapter, once.",
+    ),
+]
+FloorFlag = Annotated[
+    bool,
+    typer.Option(
+        "--floor", help="Open the GPU with no more than every WebGPU device grants (a check)."
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -62,11 +76,16 @@ def load_model(
     *,
     n_ctx: int | None = None,
     kv_dtype: str = "f16",
+    floor: bool = False,
     quiet: bool = False,
     **options: Any,
 ) -> tuple[Model, float]:
     """Return the loaded model and the seconds it took; says on stderr where it runs."""
     checked: KvDtype = check_kv(kv_dtype)
+    if floor:
+        if device not in ("auto", "gpu"):
+            raise InvalidInputError(f"--floor is about the GPU, not {device!r}.")
+        device = "floor"
     started = time.perf_counter()
     with progress_bar(quiet=quiet) as progress:
         loaded = Model.load(
@@ -76,6 +95,8 @@ def load_model(
     if not quiet:
         info = loaded.device
         say(f"{model_name(loaded)} on {info.backend} ({info.adapter}), loaded in {seconds:.1f} s")
+        if info.kernels:
+            say(f"kernels: {info.kernels}")
         for note in info.notes:
             say(f"note: {note}")
     return loaded, seconds

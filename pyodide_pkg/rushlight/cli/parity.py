@@ -20,7 +20,15 @@ from ..parity import (
     table_row,
 )
 from . import EXIT_MISMATCH
-from .common import DeviceOption, ModelOption, load_model, print_table, say
+from .common import (
+    DeviceOption,
+    FloorFlag,
+    ModelOption,
+    VariantOption,
+    load_model,
+    print_table,
+    say,
+)
 
 
 def parity_command(
@@ -34,6 +42,8 @@ def parity_command(
     json_out: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the results here.")
     ] = None,
+    variant: VariantOption = "auto",
+    floor: FloorFlag = False,
 ) -> None:
     """Compare a backend with frozen reference answers; exit status 1 on a mismatch.
 
@@ -45,7 +55,7 @@ def parity_command(
     wanted = tuple(name.strip() for name in names.split(",")) if names else ()
     items = read_items(data, names=wanted, limit=limit)
     n_ctx = max(len(item.ids) + len(item.greedy) for item in items) + 1
-    loaded, _ = load_model(model, device, n_ctx=n_ctx, kv_dtype="f32")
+    loaded, _ = load_model(model, device, n_ctx=n_ctx, kv_dtype="f32", variant=variant, floor=floor)
     results = run_parity(lambda item: answer(loaded, item), items, _say_result)
     total = summary(results)
     total.update(backend=loaded.device.backend, adapter=loaded.device.adapter)

@@ -14,7 +14,16 @@ from ..generate import Generation
 from ..model import Model
 from ..sampling import GREEDY, SamplingParams
 from . import EXIT_INTERRUPTED, print_error
-from .common import ContextOption, DeviceOption, KvOption, ModelOption, load_model, say
+from .common import (
+    ContextOption,
+    DeviceOption,
+    FloorFlag,
+    KvOption,
+    ModelOption,
+    VariantOption,
+    load_model,
+    say,
+)
 
 HELP = "/new starts a new conversation, /quit or Ctrl-D ends, Ctrl-C stops a reply."
 
@@ -51,6 +60,8 @@ def run_command(
     stop: Annotated[list[str] | None, typer.Option(help="End at this text; repeatable.")] = None,
     ctx: ContextOption = None,
     kv: KvOption = "f16",
+    variant: VariantOption = "auto",
+    floor: FloorFlag = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="Take the prompt as a message, not text to continue.")
     ] = False,
@@ -77,7 +88,9 @@ def run_command(
     sampling = {name: value for name, value in given.items() if value is not None}
     SamplingParams(**sampling)  # type: ignore[arg-type]  # refuse bad values before loading
     text = _read_prompt(prompt)
-    loaded, _ = load_model(model, device, n_ctx=ctx, kv_dtype=kv, quiet=quiet)
+    loaded, _ = load_model(
+        model, device, n_ctx=ctx, kv_dtype=kv, variant=variant, floor=floor, quiet=quiet
+    )
     default = _default_sampling(loaded, is_chat=chat or text is None)
     params = replace(default, **sampling)  # type: ignore[arg-type]
     options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)

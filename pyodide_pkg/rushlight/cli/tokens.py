@@ -15,9 +15,11 @@ from ..gguf.splits import open_parts
 from ..tokenizer import Tokenizer, load_tokenizer
 from .common import (
     DeviceOption,
+    FloorFlag,
     JsonFlag,
     KvOption,
     ModelOption,
+    VariantOption,
     load_model,
     print_table,
     say,
@@ -62,6 +64,8 @@ def logits_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.npy", help="Where to write.")],
     device: DeviceOption = "auto",
     kv: KvOption = "f32",
+    variant: VariantOption = "auto",
+    floor: FloorFlag = False,
 ) -> None:
     """Write the logits after each token: float32 [n_tokens, n_vocab], as a .npy file.
 
@@ -72,7 +76,9 @@ def logits_command(
         raise InvalidInputError(
             f"There is no folder {out.parent} to write {out.name} in.", hint="Make it first."
         )
-    loaded, _ = load_model(model, device, n_ctx=len(tokens), kv_dtype=kv)
+    loaded, _ = load_model(
+        model, device, n_ctx=len(tokens), kv_dtype=kv, variant=variant, floor=floor
+    )
     logits = loaded.logits(tokens)
     with out.open("wb") as file:  # np.save would add .npy to another name
         np.save(file, logits.astype(np.float32, copy=False))
