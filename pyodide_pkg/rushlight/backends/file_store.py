@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -37,7 +38,8 @@ class FileStore:
             part.write_text(text, encoding="utf-8")
             part.replace(path)
         except OSError:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         return cache_dir() / "adapters" / f"{key}.json"

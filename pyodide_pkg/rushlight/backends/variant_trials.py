@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, get_args
 
 from ..gguf.quants import QUANTS
 from ..gguf.reader import GgufFile, TensorInfo
@@ -19,11 +19,11 @@ from .base import LoadOptions, Progress
 from .webgpu_common import Device, WebGpuExecutor
 from .webgpu_program import Program, compile_model
 
-TESTED_OPS = {
-    "decode": ("qkv_matmul", "glu_matmul", "attention_step", "argmax"),
-    "prefill": ("attention",),
-}
-"""Ops whose kernels depend on the variant; products and norms are picked by type and model."""
+COMMON_OPS = frozenset(
+    ("get_rows", "select_rows", "add", "scale", "softcap", "glu", "rope", "kv_store", "matmul_add")
+)
+"""Ops with the same kernels in every variant (or, the last one, with those of ``matmul``)."""
+PHASES: tuple[Phase, ...] = get_args(Phase)
 N_TIMED = 3
 """Weights that a variant is timed on: those that most of the model's bytes are shaped like."""
 TIMED_VALUES = {True: 1 << 18, False: 1 << 24}
@@ -64,19 +64,17 @@ def trials_for(graph: Graph, file: GgufFile) -> tuple[Trial, ...]:
     Position, window and token count vary with the case; the same cases serve every model, so
     that an adapter is tested once.
     """
-    types = {file.tensors[name].type.name for name in _factors(graph)}
+    types = sorted({file.tensors[name].type.name for name in _factors(graph)})
     trials: list[Trial] = []
-    for phase in TESTED_OPS:
-        ops = {node.op for node in fuse(graph, phase).nodes} | {"argmax"}  # type: ignore[arg-type]
-        found = [_first(phase, OPS[op]) for op in TESTED_OPS[phase] if op in ops]
-        norms = sorted(op for op in ops if "norm" in op)
-        found += [_first(phase, OPS[op]) for op in norms]
-        found += [_first(phase, OPS["matmul"], name) for name in sorted(types)]
-        trials += [Trial(phase, *pair) for pair in found if pair]  # type: ignore[arg-type]
+    for phase in PHASES:
+        ops = {node.op for node in fuse(graph, phase).nodes} | {"argmax"}
+        found = [_first(phase, OPS[op]) for op in sorted(ops - COMMON_OPS - {"matmul"})]
+        found += [_first(phase, OPS["matmul"], name) for name in types]
+        trials += [Trial(phase, op, case) for op, case in filter(None, found)]
     return tuple(trials)
 
 
-def _first(phase: str, op: OpDef, type_name: str = "") -> tuple[OpDef, Case] | None:
+def _first(phase: Phase, op: OpDef, type_name: str = "") -> tuple[OpDef, Case] | None:
     """A case with the phase's number of tokens: the first past position 0, else the first."""
     fitting = [
         case

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Protocol, cast
 
 from ..errors import DeviceError, DeviceLostError, EngineError, InvalidInputError
 from ..gguf.reader import GgufFile
@@ -22,10 +22,8 @@ from ..graph.rewrite import Phase
 from ..plan.builder import Variant
 from ..shaders import shader_root
 from .base import LoadOptions, Progress, ProgressFn
-from .variant_trials import Trial, time_variant, timed_weights, trials_for
+from .variant_trials import PHASES, Trial, time_variant, timed_weights, trials_for
 from .webgpu_common import Device
-
-PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True)

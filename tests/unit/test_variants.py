@@ -1,0 +1,172 @@
+"""Kernels are chosen by what an adapter gets right, then by speed, and remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rushlight.backends import variants
+from rushlight.backends.base import DeviceInfo, LoadOptions
+from rushlight.backends.file_store import FileStore, cache_dir
+from rushlight.backends.variant_trials import Trial, timed_weights, trials_for
+from rushlight.backends.variants import VARIANTS, KernelVariant, choose_variants
+from rushlight.errors import DeviceError, InvalidInputError
+from rushlight.gguf.config import read_config
+from rushlight.gguf.splits import open_parts
+from rushlight.models import build_graph
+
+OPTIONS = LoadOptions(n_ctx=64)
+
+
+class Adapter:
+    """A device that is never used: what passes and how long things take is written down."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.identity, self.is_software, self.features = "a card | driver 1", False, frozenset()
+        self.info, self.store = DeviceInfo("webgpu", "a card"), FileStore()
+        self.__dict__.update(fields)
+
+
+@pytest.fixture
+def model(data_dir: Path) -> Any:
+    file, sources = open_parts(data_dir / "golden" / "gemma3-linear-q8q4.gguf")
+    for source in sources:
+        source.close()
+    config = read_config(file.metadata, file.tensors)
+    graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
+    return graph, file
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: Any) -> Any:
+    """``choose(adapter)``, what it tried, the failures and the times that it meets."""
+    tried: list[str] = []
+    timed: list[str] = []
+    bad: set[tuple[str, str]] = set()
+    times = {"tiles": {"decode": 1.0, "prefill": 9.0}, "rows": {"decode": 5.0, "prefill": 2.0}}
+
+    async def failure(trial: Trial, device: Any, name: str) -> str:
+        tried.append(f"{name}/{trial.name}")
+        return "wrong" if (name, trial.phase) in bad else ""
+
+    async def time_variant(device: Any, name: str, weights: Any) -> dict[str, float]:
+        timed.append(name)
+        return times[name]
+
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
+    monkeypatch.setattr(Trial, "failure", failure)
+    monkeypatch.setattr(variants, "time_variant", time_variant)
+
+    def choose(adapter: Any = None, options: LoadOptions = OPTIONS) -> Any:
+        coroutine = choose_variants(adapter or Adapter(), *model, options, lambda step: None)
+        return asyncio.run(coroutine)
+
+    return SimpleNamespace(choose=choose, tried=tried, timed=timed, bad=bad, times=times)
+
+
+def test_each_phase_gets_the_fastest(lab: Any) -> None:
+    choice = lab.choose()
+    assert choice.phases == {"decode": "tiles", "prefill": "rows"}
+    assert choice.words() == "decode tiles, prefill rows"
+    assert choice.notes == ()
+
+
+def test_a_small_difference_keeps_what_is_expected(lab: Any) -> None:
+    lab.times.update(tiles={"decode": 1.1, "prefill": 1.1}, rows={"decode": 1.0, "prefill": 1.0})
+    assert lab.choose().words() == "tiles"
+    assert lab.choose(Adapter(is_software=True)).words() == "rows"
+
+
+def test_a_wrong_variant_is_dropped_with_a_note(lab: Any) -> None:
+    lab.bad.add(("tiles", "decode"))
+    choice = lab.choose()
+    assert choice.words() == "rows"
+    assert "tiles kernels are not used for decode here: wrong" in choice.notes[0]
+
+
+def test_nothing_right_is_an_error_with_a_next_step(lab: Any) -> None:
+    lab.bad.update((v.name, "prefill") for v in VARIANTS)
+    with pytest.raises(DeviceError, match="No kernels give right answers on a card") as caught:
+        lab.choose()
+    assert "CPU" in caught.value.hint
+
+
+def test_findings_are_remembered_for_this_adapter_and_engine(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = lab.choose()
+    n_tried = len(lab.tried)
+    assert lab.choose() == first
+    assert len(lab.tried) == n_tried and lab.timed == ["tiles", "rows"]
+    lab.choose(Adapter(identity="a card | driver 2"))
+    assert len(lab.tried) == 2 * n_tried
+    monkeypatch.setattr(variants, "engine_stamp", lambda: "next version")
+    lab.choose()
+    assert len(lab.tried) == 3 * n_tried
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"tests": 3}', '{"tests": {}, "times_ms": {"a": {"decode": "x"}}}'],
+)
+def test_a_corrupt_memory_is_written_anew(lab: Any, text: str) -> None:
+    first = lab.choose()
+    (path,) = (cache_dir() / "adapters").glob("*.json")
+    known = json.loads(path.read_text())
+    if text.startswith('{"'):  # of this very adapter and engine
+        text = json.dumps({**known, **json.loads(text)})
+    path.write_text(text)
+    assert lab.choose() == first
+    assert json.loads(path.read_text()) == known
+
+
+def test_a_store_that_keeps_nothing_only_costs_time(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "file"))
+    assert lab.choose() == lab.choose()
+
+
+def test_a_forced_variant_is_tested_but_not_timed(lab: Any) -> None:
+    forced = replace(OPTIONS, variant="rows")
+    assert lab.choose(options=forced).words() == "rows"
+    assert lab.tried and not lab.timed
+    lab.bad.add(("tiles", "decode"))
+    with pytest.raises(DeviceError, match="wrong"):
+        lab.choose(options=replace(OPTIONS, variant="tiles"))
+    with pytest.raises(InvalidInputError, match="'columns' is unknown"):
+        lab.choose(options=replace(OPTIONS, variant="columns"))
+
+
+def test_a_variant_whose_feature_is_missing_is_not_tried(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = (KernelVariant("tiles", features=("subgroups",)), KernelVariant("rows"))
+    monkeypatch.setattr(variants, "VARIANTS", more)
+    monkeypatch.setattr(variants, "default_variant", lambda is_software: "rows")
+    assert lab.choose().words() == "rows"
+    assert not [name for name in lab.tried if name.startswith("tiles")]
+    with pytest.raises(DeviceError, match="subgroups"):
+        lab.choose(options=replace(OPTIONS, variant="tiles"))
+
+
+def test_trials_cover_the_models_ops_and_types(model: Any) -> None:
+    graph, file = model
+    names = {(trial.phase, trial.op.name) for trial in trials_for(graph, file)}
+    assert {("decode", "argmax"), ("prefill", "attention"), ("prefill", "matmul")} <= names
+    types = {t.case.types.get("weight") for t in trials_for(graph, file) if t.op.name == "matmul"}
+    assert {"Q8_0", "Q4_0"} <= types
+    assert len(trials_for(graph, file)) < 24
+
+
+def test_timed_weights_are_bounded(model: Any) -> None:
+    weights = timed_weights(*model, is_software=True)
+    assert 1 <= len(weights) <= 3
+    assert all(w.n_rows * w.n_cols <= max(1 << 18, 64 * w.n_cols) for w in weights)
