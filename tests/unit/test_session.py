@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rushlight.errors import ContextFullError, InvalidInputError
+from rushlight.errors import ContextFullError, EngineError, InvalidInputError
 from rushlight.generate import GenerateOptions, Generation
 from rushlight.sampling import Sampler, SamplingParams
 from rushlight.session import Session, check_ids
@@ -157,3 +157,63 @@ def test_cancel_in_prefill_and_in_decode_keeps_what_was_run() -> None:
 def test_ids_outside_the_vocabulary_are_named(ids: list[int], value: str) -> None:
     with pytest.raises(InvalidInputError, match=value):
         check_ids(ids, 50)
+
+
+@pytest.mark.parametrize("ids", ["12", b"abc", 5, None, ["1"], [1.9], [True], [float("nan")]])
+def test_only_whole_numbers_are_ids(ids: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        check_ids(ids, 50)
+
+
+def test_a_session_used_in_between_refuses_to_go_on() -> None:
+    model = make_model()
+    session = Session(model)
+    first = generation(model, session, [1, 2, 3], max_tokens=9)
+    second = generation(model, session, [7, 8], max_tokens=2)
+    pieces = iter(first)
+    assert next(pieces) == "d"
+    assert second.text() == "ij"
+    with pytest.raises(InvalidInputError, match="session") as refused:
+        next(pieces)
+    assert refused.value.code == "session_moved"
+    third = generation(model, session, [1], max_tokens=9)
+    pieces = iter(third)
+    next(pieces)
+    session.reset()
+    with pytest.raises(InvalidInputError, match="session"):
+        next(pieces)
+
+
+def test_a_generation_runs_once() -> None:
+    model = make_model()
+    made = generation(model, Session(model), [1, 2, 3], max_tokens=2)
+    assert made.text() == "de"
+    with pytest.raises(InvalidInputError, match="already"):
+        made.text()
+    assert len(made.ids) == 2
+
+
+def test_an_output_that_is_no_number_is_an_error() -> None:
+    model = make_model()
+
+    async def nothing(*arguments: Any) -> Any:
+        return np.array([-1], np.int32)
+
+    model.executor.forward = nothing
+    with pytest.raises(EngineError, match="not a number"):
+        generation(model, Session(model), [1], max_tokens=2).text()
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, float("nan"), "5", None, True])
+def test_max_tokens_is_a_whole_number(count: Any) -> None:
+    with pytest.raises(InvalidInputError, match="max_tokens"):
+        GenerateOptions(max_tokens=count)
+
+
+def test_one_stop_string_is_not_taken_apart() -> None:
+    model = make_model()
+    made = generation(model, Session(model), [1], max_tokens=5, stop="ec")
+    assert made.text() == "bcdef"
+    assert generation(model, Session(model), [1], max_tokens=5, stop=None).text() == "bcdef"
+    with pytest.raises(InvalidInputError, match="stop"):
+        GenerateOptions(stop=5)  # type: ignore[arg-type]

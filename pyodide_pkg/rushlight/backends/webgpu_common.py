@@ -7,21 +7,24 @@ into pieces and keeping submits short are decided here, once.
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..candidates import Candidates, SampleInputs, keep
 from ..errors import ContextFullError, DeviceError, InvalidInputError
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
+from ..plan.lower_sampling import FOUND, MAX_AHEAD
 from ..plan.plan import Binding, Plan, WeightUpload
+from .auto import is_in_event_loop
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
 from .webgpu_program import Program, compile_model
 
@@ -111,17 +114,51 @@ class Step:
     input_words: NDArray[np.uint32]
     output: str | None
     read_bytes: int
+    tail: tuple[int, int] = (0, 0)
+    """A second range, replayed right after the first one, in its last submit."""
+    n_repeats: int = 1
+    """How often both ranges are replayed in that submit (for plans of one token)."""
+    writes: tuple[tuple[str, NDArray[np.uint32]], ...] = ()
+    """Words for the start of further slots."""
+
+    def order(self, start: int, stop: int) -> Sequence[int]:
+        """Indices of the dispatches of a submit of ``start..stop``, in order."""
+        if stop < self.stop:
+            return range(start, stop)
+        return [*range(start, stop), *range(*self.tail)] * self.n_repeats
 
 
 class DeviceState:
     """One session's KV storage on the device; freed when the last reference goes."""
 
     def __init__(self, device: Device) -> None:
+        self._device: Device | None = None  # until there is something to free
         self.handle = device.new_state()
         self._device = device
 
     def __del__(self) -> None:
-        self._device.free_state(self.handle)
+        if self._device is not None:
+            self._device.free_state(self.handle)
+
+
+class Turn:
+    """Lets one step in at a time, from any thread and from any event loop.
+
+    An ``asyncio.Lock`` belongs to one loop, and natively there may be none: then the wait is a
+    short sleep, and inside a loop it hands control back to it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    async def __aenter__(self) -> None:
+        while not self._lock.acquire(blocking=False):
+            if not is_in_event_loop():
+                sleep(0.0005)
+            await asyncio.sleep(0)
+
+    async def __aexit__(self, *failure: object) -> None:
+        self._lock.release()
 
 
 class Pacer:
@@ -193,53 +230,6 @@ def padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return data if data.size % 4 == 0 else np.pad(data, (0, -data.size % 4))
 
 
-def program_json(program: Program) -> str:
-    """A program as the one string that ``worker/gpu.js`` takes; constants go apart, as bytes."""
-
-    def encode(data: bytes) -> str:
-        return base64.b64encode(data).decode()
-
-    def bind(binding: Binding) -> list[Any]:
-        return [binding.slot, binding.offset, binding.n_bytes]
-
-    index = program.kernel_index()
-    model_plan = program.model_plan
-    return json.dumps(
-        {
-            "slots": [[s.name, s.n_bytes, s.kind] for s in model_plan.slots.values()],
-            "kernels": [
-                {"name": k.key.file, "code": k.code, "constants": dict(k.constants)}
-                for k in program.kernels
-            ],
-            "plans": [
-                {
-                    "name": p.name,
-                    "n_tokens_max": p.n_tokens_max,
-                    "slots": [[s.name, s.n_bytes, s.kind] for s in p.slots],
-                    "params": encode(p.params),
-                    "dispatches": [
-                        [index[d.kernel], [bind(b) for b in d.bindings], list(d.grid), d.label]
-                        for d in p.dispatches
-                    ],
-                    "input_bytes": p.input_layout.n_bytes,
-                    "outputs": {name: bind(b) for name, b in p.outputs.items()},
-                }
-                for p in program.plans
-            ],
-        },
-        separators=(",", ":"),
-    )
-
-
-def uploads_json(uploads: Sequence[WeightUpload]) -> str:
-    """Uploads as the string that ``worker/weights.js`` takes."""
-    rows = [
-        [u.tensor, u.slot, u.part, u.source_offset, u.source_bytes, u.type_size, u.planes]
-        for u in sorted(uploads, key=lambda u: (u.part, u.source_offset))
-    ]
-    return json.dumps(rows, separators=(",", ":"))
-
-
 Compile = Callable[
     [Graph, GgufFile, Sequence[AsyncSource], Device, LoadOptions], Awaitable[Program]
 ]
@@ -248,13 +238,15 @@ Compile = Callable[
 class WebGpuExecutor:
     """An ``Executor`` over any ``Device``: plans, loads, and runs chunks of tokens."""
 
+    max_ahead = MAX_AHEAD
+
     def __init__(self, device: Device, compile_program: Compile | None = None) -> None:
         self.device = device
         self.info = device.info
         self.stats = device.stats
         self.program: Program | None = None
         self._compile = compile_program or compile_model
-        self._turn = asyncio.Lock()  # sessions of one model share scratch and input buffers
+        self._turn = Turn()  # sessions of one model share scratch and input buffers
 
     async def load(
         self,
@@ -300,17 +292,22 @@ class WebGpuExecutor:
         want: Want,
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk; see ``Executor.forward``."""
-        assert self.program is not None, "forward before load"
-        if position + len(tokens) > self._n_ctx:
+        async with self._running(position + len(tokens)) as program:
+            return await self._run(program, state, tokens, position, out_rows, want)
+
+    @asynccontextmanager
+    async def _running(self, n_held: int) -> AsyncIterator[Program]:
+        """One run's turn, if the tokens that a session then holds fit; its time is counted."""
+        assert self.program is not None, "run before load"
+        if n_held > self._n_ctx:
             raise ContextFullError(
-                f"{position + len(tokens)} tokens do not fit the context of {self._n_ctx}.",
+                f"{n_held} tokens do not fit the context of {self._n_ctx}.",
                 hint="Load the model with a larger context.",
             )
         started = perf_counter()
         async with self._turn:
-            result = await self._run(self.program, state, tokens, position, out_rows, want)
+            yield self.program
         self.stats.host_ms += (perf_counter() - started) * 1e3
-        return result
 
     async def _run(
         self,
@@ -334,12 +331,50 @@ class WebGpuExecutor:
             rows = out_rows[first : first + n_group]
             words = pack_input(plan, tokens, position, rows)
             start = 0 if first == 0 else plan.head_start  # the layers have run: only the head again
-            step = Step(index, start, len(plan.dispatches), words, want, len(rows) * row_bytes)
+            step = step_for(plan, index, words, want, len(rows) * row_bytes, start)
             data = await self.device.run(state.handle, step)
             assert data is not None
             values = data.view(dtype)
             parts.append(values.reshape(len(rows), -1) if want == "logits" else values)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    async def candidates(
+        self, state: DeviceState, tokens: Sequence[int], position: int, inputs: SampleInputs
+    ) -> Candidates:
+        """Run one chunk and prepare a draw; see ``Executor.candidates``."""
+        async with self._running(position + len(tokens)) as program:
+            index = choose_plan(program.plans, len(tokens))
+            plan = program.plans[index]
+            words = pack_input(plan, tokens, position, [len(tokens) - 1])
+            n_bytes = binding_bytes(plan, plan.outputs["candidates"])
+            step = step_for(plan, index, words, "candidates", n_bytes)
+            step = replace(step, writes=sample_writes(inputs))
+            data = await self.device.run(state.handle, step)
+            assert data is not None
+            all_bytes = binding_bytes(plan, plan.outputs["adjusted"])
+            found = read_candidates(data.view(np.uint32), all_bytes // 4)
+            if found is not None and keep(found, inputs.cuts) is not None:
+                return found
+            self.stats.full_reads += 1
+            stop = plan.body.stop
+            data = await self.device.run(
+                state.handle, Step(index, stop, stop, words, "adjusted", all_bytes)
+            )
+            assert data is not None
+            return Candidates(data.view(np.float32))
+
+    async def run_ahead(
+        self, state: DeviceState, token: int, position: int, n_steps: int
+    ) -> NDArray[np.int32]:
+        """Several greedy steps in one submit; see ``Executor.run_ahead``."""
+        async with self._running(position + n_steps) as program:
+            index = choose_plan(program.plans, 1)
+            plan = program.plans[index]
+            words = pack_input(plan, [token], position, [0])
+            step = step_for(plan, index, words, "ahead", n_steps * 4)
+            data = await self.device.run(state.handle, replace(step, n_repeats=n_steps))
+            assert data is not None
+            return data.view(np.int32)
 
     def rewind(self, state: DeviceState, position: int) -> int:
         """KV entries past ``position`` are overwritten before they are read: any position works."""
@@ -352,6 +387,33 @@ class WebGpuExecutor:
     def close(self) -> None:
         """Give back everything held on the device."""
         self.device.close()
+
+
+def step_for(
+    plan: Plan, index: int, words: NDArray[np.uint32], want: str, n_bytes: int, start: int = 0
+) -> Step:
+    """The step that reads ``want``: the body from ``start`` on, and the output's tail."""
+    return Step(
+        index, start, plan.body.stop, words, want, n_bytes, tail=plan.tails.get(want, (0, 0))
+    )
+
+
+def sample_writes(inputs: SampleInputs) -> tuple[tuple[str, NDArray[np.uint32]], ...]:
+    """What the sampling kernels read, by slot."""
+    writes = (("sample", inputs.words()),)
+    return writes if inputs.mask is None else (*writes, ("mask", inputs.mask))
+
+
+def read_candidates(words: NDArray[np.uint32], n_vocab: int) -> Candidates | None:
+    """What ``top_k.wgsl`` wrote; None if more values reached the border than there was room."""
+    count = int(words[0])
+    if count > FOUND:
+        return None
+    k = (len(words) - 4) // 3
+    pairs = words[4 : 4 + 2 * min(count, k)].reshape(-1, 2)
+    total = float(words[4 + 2 * k :].view(np.float32).sum(dtype=np.float64))
+    ids, logits = pairs[:, 0].astype(np.int64), pairs[:, 1].copy().view(np.float32)
+    return Candidates(logits, ids, total, is_all=count < k or n_vocab <= k)
 
 
 def output_rows(plan: Plan, want: Want) -> tuple[int, int]:

@@ -88,8 +88,6 @@ class NativeDevice:
                 self._state_slots.append(slot)
             elif slot.kind != "params":
                 self._buffers[slot.name] = self._buffer(slot.name, slot.n_bytes, shared)
-            if slot.kind == "input":
-                self._input = slot.name
         for name, data in model_plan.constants.items():
             self._write(self._buffers[name], 0, np.frombuffer(data, np.uint8))
         pipelines = []
@@ -107,9 +105,8 @@ class NativeDevice:
             grids = [d.grid for d in plan.dispatches]
             self._plans.append(_ReadyPlan(plan, params, kernels, grids, Pacer(len(grids))))
         largest = max(binding_bytes(p, b) for p in program.plans for b in p.outputs.values())
-        self._readback = self._buffer(
-            "readback", largest + FENCE_BYTES, usage.MAP_READ | usage.COPY_DST
-        )
+        self._readback_bytes = largest + FENCE_BYTES
+        self._readback = self._new_readback()
         self._fence = self._buffer("fence", FENCE_BYTES, shared)
 
     def _buffer(self, label: str, n_bytes: int, usage: int) -> Any:
@@ -201,36 +198,38 @@ class NativeDevice:
         self._cancelled = False
         bounded = ready.plan.n_tokens_max > 1
         with device_errors():
-            self._device.queue.write_buffer(self._buffers[self._input], 0, step.input_words)
-            at, result = step.start, None
-            while at < step.stop:
+            self._device.queue.write_buffer(self._buffers["input"], 0, step.input_words)
+            for slot, words in step.writes:
+                self._device.queue.write_buffer(self._buffers[slot], 0, words)
+            at = step.start
+            while True:
                 stop = ready.pacer.end_of_submit(at, step.stop) if bounded else step.stop
-                output = ready.plan.outputs[step.output] if step.output else None
-                result = self._submit(
-                    ready, groups, at, stop, output if stop == step.stop else None, step.read_bytes
-                )
+                began = perf_counter()
+                is_last = stop >= step.stop
+                output = ready.plan.outputs[step.output] if step.output and is_last else None
+                result = self._submit(ready, groups, step.order(at, stop), output, step.read_bytes)
+                if stop > at:
+                    ready.pacer.measured(at, stop, (perf_counter() - began) * 1e3)
+                if is_last:
+                    return result
                 at = stop
-                if at < step.stop:
-                    await asyncio.sleep(0)
-                    self._stop_if_cancelled()
-        return result
+                await asyncio.sleep(0)
+                self._stop_if_cancelled()
 
     def _submit(
         self,
         ready: _ReadyPlan,
         groups: list[Any],
-        start: int,
-        stop: int,
+        order: Sequence[int],
         output: Binding | None,
         read_bytes: int,
     ) -> NDArray[np.uint8] | None:
         """One encoder, one submit, one wait. Without an output the wait is for a 4-byte fence:
         wgpu-py 0.32 cannot await submitted work."""
-        began = perf_counter()
         encoder = self._device.create_command_encoder()
         compute = encoder.begin_compute_pass()
         last = None
-        for i in range(start, stop):
+        for i in order:
             if ready.pipelines[i] is not last:
                 last = ready.pipelines[i]
                 compute.set_pipeline(last)
@@ -244,15 +243,32 @@ class NativeDevice:
         encoder.copy_buffer_to_buffer(source, offset, self._readback, 0, n_bytes)
         self._device.queue.submit([encoder.finish()])
         self.stats.submits += 1
-        self.stats.dispatches += stop - start
-        self._readback.map_sync(self._wgpu.MapMode.READ, 0, n_bytes)
-        data = np.frombuffer(self._readback.read_mapped(0, n_bytes), np.uint8)
-        self._readback.unmap()
-        ready.pacer.measured(start, stop, (perf_counter() - began) * 1e3)
+        self.stats.dispatches += len(order)
+        data = self._read_back(n_bytes)
         if output is None:
             return None
         self.stats.bytes_read += n_bytes
         return data
+
+    def _read_back(self, n_bytes: int) -> NDArray[np.uint8]:
+        """The readback buffer's first bytes, once the device has written them.
+
+        wgpu ends the process when a buffer is submitted while it is mapped or about to be, so one
+        that an interruption (Ctrl-C) left in either state is replaced.
+        """
+        try:
+            self._readback.map_sync(self._wgpu.MapMode.READ, 0, n_bytes)
+            data = np.frombuffer(self._readback.read_mapped(0, n_bytes), np.uint8)
+            self._readback.unmap()
+            return data
+        except BaseException:
+            self._readback.destroy()
+            self._readback = self._new_readback()
+            raise
+
+    def _new_readback(self) -> Any:
+        usage = self._wgpu.BufferUsage
+        return self._buffer("readback", self._readback_bytes, usage.MAP_READ | usage.COPY_DST)
 
     def _bind_groups(self, ready: _ReadyPlan, state: int) -> list[Any]:
         """A plan's bind groups for a state: made at its first step, then kept."""
