@@ -74,6 +74,7 @@ def _rows_of(shapes: Shapes, weight: str, bias: str | None = None) -> int:
 
 
 def _infer_get_rows(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    require(len(shapes["table"]) == 2, f"table has shape {shapes['table']}, not two dimensions")
     return {"y": (*shapes["ids"], shapes["table"][-1])}
 
 
@@ -84,12 +85,14 @@ def _infer_matmul(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]
     return {"y": y}
 
 
-def _infer_qkv(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+def infer_qkv(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    """Shape rule of three products side by side."""
     n_rows = sum(_rows_of(shapes, f"weight_{p}", f"bias_{p}") for p in "qkv")
     return {"y": (*shapes["x"][:-1], n_rows)}
 
 
-def _infer_glu(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+def infer_glu(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    """Shape rule of a gated product."""
     gate, up = _rows_of(shapes, "weight_gate"), _rows_of(shapes, "weight_up")
     require(gate == up, f"gate has {gate} rows, up has {up}")
     return {"y": (*shapes["x"][:-1], gate)}
@@ -176,7 +179,7 @@ QKV_MATMUL = OpDef(
     "qkv_matmul",
     ("x", "weight_q", "weight_k", "weight_v"),
     ("y",),
-    _infer_qkv,
+    infer_qkv,
     qkv_matmul,
     optional=("bias_q", "bias_k", "bias_v"),
     weights=("weight_q", "weight_k", "weight_v", "bias_q", "bias_k", "bias_v"),
@@ -205,7 +208,7 @@ GLU_MATMUL = OpDef(
     "glu_matmul",
     ("x", "weight_gate", "weight_up"),
     ("y",),
-    _infer_glu,
+    infer_glu,
     glu_matmul,
     attrs={"activation": AttrSpec(str, choices=ACTIVATIONS)},
     weights=("weight_gate", "weight_up"),
