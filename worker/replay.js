@@ -1,6 +1,7 @@
 // @ts-check
 /** Replays a program's plans: one call, one encoder and one submit for a decode step. */
 
+import { bindGroupsOf } from "./bind_groups.js";
 import { Failure, outOfDeviceMemory } from "./failure.js";
 import { Pacer } from "./pacer.js";
 import { decodeBytes, words } from "./program.js";
@@ -16,7 +17,7 @@ import { writeWeights } from "./weights.js";
  * @property {Promise<GPUError | null> | null} allocated
  */
 
-const WANTED = ["", "logits", "argmax"];
+const WANTED = ["", "logits", "argmax", "ahead", "candidates", "adjusted"];
 
 export class GpuModel {
   /**
@@ -40,7 +41,6 @@ export class GpuModel {
     this.stateCount = 0;
     this.cancelled = false;
     this.submits = 0;
-    this.inputSlot = /** @type {import("./program.js").Slot} */ (program.slots.find(([, , kind]) => kind === "input"))[0];
     this.plans = program.plans.map((plan) => ({
       ...plan,
       sizes: new Map(plan.slots.map(([name, nBytes]) => [name, nBytes])),
@@ -167,16 +167,20 @@ export class GpuModel {
   }
 
   /**
-   * One step. Several submits for a prefill chunk, with the event loop free in between.
+   * One step. Several submits for a prefill chunk, with the event loop free in between; the last
+   * one replays a second range after the first, and both of them `nRepeats` times.
    * @param {number} handle State
    * @param {number} planIndex
    * @param {number} start First dispatch
    * @param {number} stop Past the last dispatch
    * @param {number} want Index into WANTED
    * @param {number} readBytes
+   * @param {number} [tailStart]
+   * @param {number} [tailStop]
+   * @param {number} [nRepeats]
    * @returns {Promise<Float32Array | Int32Array | null>}
    */
-  async run(handle, planIndex, start, stop, want, readBytes) {
+  async run(handle, planIndex, start, stop, want, readBytes, tailStart = 0, tailStop = 0, nRepeats = 1) {
     const { gpu } = this;
     gpu.check();
     this.cancelled = false;
@@ -185,45 +189,51 @@ export class GpuModel {
     if (!state) throw new Failure("device", `There is no session state ${handle}.`);
     const failed = await state.allocated;
     if (failed) throw outOfDeviceMemory(failed.message);
-    const groups = this.#bindGroups(state, planIndex);
+    const groups = bindGroupsOf(this, state, planIndex);
     const { queue } = gpu.device;
-    const input = /** @type {GPUBuffer} */ (this.buffers.get(this.inputSlot));
+    const input = /** @type {GPUBuffer} */ (this.buffers.get("input"));
     queue.writeBuffer(input, 0, plan.input);
     const isPrefill = plan.n_tokens_max > 1;
     const output = want > 0 ? plan.outputs[WANTED[want]] : null;
-    for (let at = start; at < stop; ) {
+    for (let at = start; ; ) {
       const end = isPrefill ? plan.pacer.endOfSubmit(at, stop) : stop;
       const began = performance.now();
-      const read = end === stop ? output : null;
-      queue.submit([this.#encode(plan, groups, at, end, read, readBytes)]);
+      const isLast = end >= stop;
+      const read = isLast ? output : null;
+      const ranges = isLast ? [at, end, tailStart, tailStop] : [at, end];
+      const commands = this.#encode(plan, groups, ranges, isLast ? nRepeats : 1, read, readBytes);
+      queue.submit([commands]);
       const result = await gpu.settle(read ? this.#read(want, readBytes) : queue.onSubmittedWorkDone());
-      plan.pacer.measured(at, end, performance.now() - began);
+      if (end > at) plan.pacer.measured(at, end, performance.now() - began);
       gpu.check();
-      if (end === stop) return result ?? null;
+      if (isLast) return result ?? null;
       if (this.cancelled) throw new Failure("cancelled", "Stopped.");
       at = end;
     }
-    return null;
   }
 
   /**
    * @param {(typeof this.plans)[0]} plan
    * @param {GPUBindGroup[]} groups
-   * @param {number} start
-   * @param {number} stop
+   * @param {number[]} ranges Start and end of each range of dispatches
+   * @param {number} nRepeats
    * @param {Binding | null} read
    * @param {number} readBytes
    */
-  #encode(plan, groups, start, stop, read, readBytes) {
+  #encode(plan, groups, ranges, nRepeats, read, readBytes) {
     const encoder = this.gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     let last = -1;
-    for (let i = start; i < stop; i++) {
-      const [kernel, , [x, y, z]] = plan.dispatches[i];
-      if (kernel !== last) pass.setPipeline(this.pipelines[kernel]);
-      last = kernel;
-      pass.setBindGroup(0, groups[i]);
-      pass.dispatchWorkgroups(x, y, z);
+    for (let n = 0; n < nRepeats; n++) {
+      for (let r = 0; r < ranges.length; r += 2) {
+        for (let i = ranges[r]; i < ranges[r + 1]; i++) {
+          const [kernel, , [x, y, z]] = plan.dispatches[i];
+          if (kernel !== last) pass.setPipeline(this.pipelines[kernel]);
+          last = kernel;
+          pass.setBindGroup(0, groups[i]);
+          pass.dispatchWorkgroups(x, y, z);
+        }
+      }
     }
     pass.end();
     if (read) {
@@ -241,49 +251,7 @@ export class GpuModel {
     await buffer.mapAsync(GPUMapMode.READ, 0, readBytes);
     const copy = buffer.getMappedRange(0, readBytes).slice(0);
     buffer.unmap();
-    return WANTED[want] === "logits" ? new Float32Array(copy) : new Int32Array(copy);
-  }
-
-  /**
-   * Bind groups of a plan for a state; made once.
-   * @param {State} state
-   * @param {number} planIndex
-   */
-  #bindGroups(state, planIndex) {
-    if (state.groups[planIndex]) return state.groups[planIndex];
-    const plan = this.plans[planIndex];
-    state.groups[planIndex] = plan.dispatches.map(([kernel, bindings, , label], i) => {
-      const touchesState = bindings.some(([slot]) => plan.kinds.get(slot) === "state");
-      if (!touchesState && plan.sharedGroups[i]) return plan.sharedGroups[i];
-      const group = this.gpu.device.createBindGroup({
-        label,
-        layout: this.pipelines[kernel].getBindGroupLayout(0),
-        entries: bindings.map(([slot, offset, nBytes], binding) => ({
-          binding,
-          resource: {
-            buffer: this.#bufferOf(slot, plan, state.buffers),
-            offset,
-            size: nBytes || words((plan.sizes.get(slot) ?? 0) - offset),
-          },
-        })),
-      });
-      if (!touchesState) plan.sharedGroups[i] = group;
-      return group;
-    });
-    return state.groups[planIndex];
-  }
-
-  /**
-   * @param {string} slot
-   * @param {(typeof this.plans)[0]} plan
-   * @param {Map<string, GPUBuffer>} stateBuffers
-   */
-  #bufferOf(slot, plan, stateBuffers) {
-    const kind = plan.kinds.get(slot);
-    const buffer =
-      kind === "params" ? plan.paramsBuffer : stateBuffers.get(slot) ?? this.buffers.get(slot);
-    if (!buffer) throw new Failure("device", `Plan ${plan.name} uses an unknown slot ${slot}.`);
-    return buffer;
+    return ["logits", "adjusted"].includes(WANTED[want]) ? new Float32Array(copy) : new Int32Array(copy);
   }
 
   /** Makes the running chunk stop at its next submit. */

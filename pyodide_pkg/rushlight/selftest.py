@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from .backends.base import Executor, LoadOptions, Progress
 from .backends.numpy_executor import NumpyExecutor
+from .candidates import N_CANDIDATES, Candidates, Cuts, SampleInputs
 from .gguf.quants import QUANTS, QuantFormat
 from .gguf.reader import GgufFile, TensorInfo
 from .gguf.source import BytesSource, SyncAsAsync
 from .graph.builder import GraphBuilder
 from .graph.ir import Graph, Node
 from .ops import OPS, Case, OpDef
+from .ops.sampling import LOWEST, top_k
 
 SCALE_FIELDS = {
     "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,),
@@ -33,7 +35,13 @@ SCALE_FIELDS = {
 }  # fmt: skip
 """Byte offsets of the float16 scales in a block; random bytes there could be NaN."""
 
-ONE_TOKEN_OPS = ("qkv_matmul", "glu_matmul", "attention_step")
+DRAW_OPS = ("penalize", "top_k")
+"""Run behind a model's logits, and compared by the candidates that come out."""
+
+ONE_TOKEN_OPS = (
+    "qkv_matmul", "glu_matmul", "attention_step",
+    "norm_qkv_matmul", "norm_glu_matmul", "joint_glu_matmul",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class CaseModel:
     n_tokens: int
     position: int
     out_rows: tuple[int, ...]
+    draw: SampleInputs | None = None
 
 
 def all_cases() -> Iterator[tuple[OpDef, Case]]:
@@ -113,6 +122,9 @@ def random_tensor(fmt: QuantFormat, shape: tuple[int, ...], rng: Any) -> bytes:
 def build_case(op: OpDef, case: Case) -> CaseModel:
     """The model that runs ``op`` on the case's inputs."""
     rng = np.random.default_rng(zlib.crc32(f"{op.name}/{case.name}".encode()))
+    draw = _draw_inputs(op, case, rng) if op.name in DRAW_OPS else None
+    if draw:
+        case = replace(case, shapes={"x": case.shapes["x"]})
     value_ports = [p for p in case.shapes if p not in (*op.weights, *op.state, "ids", "rows")]
     n_tokens = _token_count(op, case, value_ports)
     n_table = case.position + n_tokens
@@ -130,7 +142,22 @@ def build_case(op: OpDef, case: Case) -> CaseModel:
     rows = tuple(range(n_tokens))
     if op.name == "select_rows":
         rows = tuple(int(r) for r in rng.integers(0, n_tokens, case.shapes["rows"][0]))
-    return CaseModel(graph, file, data, n_tokens, case.position, rows)
+    return CaseModel(graph, file, data, n_tokens, case.position, rows, draw)
+
+
+def _draw_inputs(op: OpDef, case: Case, rng: Any) -> SampleInputs:
+    """The draw that a case of ``DRAW_OPS`` prepares."""
+    attrs: dict[str, Any] = dict(op.full_attrs(case.attrs))
+    n_vocab = case.shapes["x"][-1]
+    (n_ids,) = case.shapes.get("ids", (0,))
+    ids = np.sort(rng.choice(n_vocab, min(n_ids, n_vocab), replace=False)).astype(np.int64)
+    bias, minus = (rng.standard_normal((2, len(ids))) * 2).astype(np.float32)
+    repeats = rng.integers(0, 2, len(ids), dtype=np.uint32)
+    mask = None
+    if "mask" in case.shapes:
+        mask = rng.integers(0, 2**32, case.shapes["mask"], dtype=np.uint32)
+    cuts = Cuts(attrs.get("temperature", 1.0), 40, 1.0, 0.0)
+    return SampleInputs(cuts, ids, bias, minus, repeats, attrs.get("penalty", 1.0), mask)
 
 
 def _token_count(op: OpDef, case: Case, value_ports: list[str]) -> int:
@@ -162,7 +189,7 @@ def _graph(
         k, v = g.embed("table_k"), g.embed("table_v")
         store = {"k": k, "v": v, "positions": "positions", "cache": "kv.0"}
         inputs["cache"] = g.node("kv_store", store)
-    if op.name == "argmax":
+    if op.name == "argmax" or op.name in DRAW_OPS:
         return g.build(logits=g.select_outputs(str(inputs["x"])))
     y = g.node(op.name, inputs, **case.attrs)
     if op.name == "kv_store":
@@ -197,6 +224,9 @@ async def run_case(
                 before = range(start, min(start + step, model.position))
                 await executor.forward(state, list(before), start, [], "none")
         tokens = list(range(model.position, model.position + model.n_tokens))
+        if model.draw:
+            found = await executor.candidates(state, tokens, model.position, model.draw)
+            return _as_array(found, model.draw)
         result = await executor.forward(state, tokens, model.position, list(model.out_rows), want)
         assert result is not None
         return result
@@ -216,8 +246,22 @@ async def check_case(
         return CaseResult(op.name, case.name, np.inf, case.nmse, f"shape {got.shape}")
     if not np.isfinite(got).all():
         return CaseResult(op.name, case.name, np.inf, case.nmse, "result is not finite")
+    if model.draw:
+        n_ids = len(expected) // 2
+        if not np.array_equal(got[:n_ids], expected[:n_ids]):
+            return CaseResult(op.name, case.name, np.inf, case.nmse, "other candidates")
+        got, expected = got[n_ids:], expected[n_ids:]
     nmse = float(np.square(got - expected).sum() / max(np.square(expected).sum(), 1e-30))
     return CaseResult(op.name, case.name, nmse, case.nmse)
+
+
+def _as_array(found: Candidates, inputs: SampleInputs) -> NDArray[Any]:
+    """Ids, logits and total of the best candidates, one after the other."""
+    if found.ids is not None:
+        return np.concatenate([found.ids, found.logits, [found.total]])
+    n = min(N_CANDIDATES, int(np.count_nonzero(found.logits > LOWEST)))
+    parts = top_k(found.logits[None], k=n, temperature=inputs.cuts.temperature)
+    return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def _quiet(progress: Progress) -> None:

@@ -2,4 +2,4 @@
 // shapes: a uniform at the start of the input slot
 // grid: none (library)
 // limits: none
-struct Step { n_tokens: u32, pos: u32, n_out: u32, reserved: u32 }
+struct Step { n_tokens: u32, pos: u32, n_out: u32, count: u32 }

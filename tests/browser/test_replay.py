@@ -13,11 +13,9 @@ import pytest
 
 from rushlight.backends.webgpu_common import (
     gather_plane,
-    output_rows,
-    pack_input,
-    program_json,
-    uploads_json,
 )
+from rushlight.backends.webgpu_program import program_json, uploads_json
+from rushlight.backends.webgpu_step import output_rows, pack_input
 from space.tools.server import SiteServer
 from tests.unit.tiny_program import SOURCES, expected_logits, tiny_program, weight_file
 

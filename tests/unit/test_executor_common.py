@@ -10,15 +10,12 @@ import pytest
 from rushlight.backends.webgpu_common import (
     SUBMIT_TARGET_MS,
     Pacer,
-    choose_plan,
     gather_plane,
-    output_rows,
-    pack_input,
     padded,
-    program_json,
     upload_pieces,
-    uploads_json,
 )
+from rushlight.backends.webgpu_program import program_json, uploads_json
+from rushlight.backends.webgpu_step import choose_plan, output_rows, pack_input
 from rushlight.errors import InvalidInputError
 from rushlight.plan.plan import WeightUpload
 from tests.unit.tiny_program import N_OUT_MAX, N_VOCAB, tiny_program

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..candidates import Candidates, SampleInputs
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
@@ -62,6 +63,8 @@ class RunStats:
     submits: int = 0
     dispatches: int = 0
     bytes_read: int = 0
+    full_reads: int = 0
+    """Draws that no candidates decided, so that every logit was read."""
     host_ms: float = 0.0
     memory_bytes: dict[str, int] = field(default_factory=dict)
 
@@ -76,6 +79,8 @@ class Executor(Protocol):
 
     info: DeviceInfo
     stats: RunStats
+    max_ahead: int
+    """Most steps of one ``run_ahead``; 1 where it gains nothing."""
 
     async def load(
         self,
@@ -102,6 +107,22 @@ class Executor(Protocol):
         """Run one chunk (at most ``n_batch`` tokens) at ``position``.
 
         Returns logits float32 [n_out, n_vocab], argmax int32 [n_out], or None.
+        """
+
+    async def candidates(
+        self, state: Any, tokens: Sequence[int], position: int, inputs: SampleInputs
+    ) -> Candidates:
+        """Run one chunk and change the last token's logits as asked.
+
+        The candidates decide ``inputs.cuts`` (``keep``): where the best few do not, they are all.
+        """
+
+    async def run_ahead(
+        self, state: Any, token: int, position: int, n_steps: int
+    ) -> NDArray[np.int32]:
+        """Greedy steps from ``token`` at ``position``, each fed the one before: int32 [n_steps].
+
+        The state then holds what every step but the last gave; rewind if fewer are wanted.
         """
 
     def rewind(self, state: Any, position: int) -> int:

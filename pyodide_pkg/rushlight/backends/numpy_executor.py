@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..candidates import Candidates, SampleInputs, all_candidates
 from ..errors import ContextFullError, UnsupportedTypeError
 from ..gguf.quants import QuantFormat
 from ..gguf.reader import GgufFile, TensorInfo
@@ -29,6 +30,8 @@ READ_BYTES = 16 << 20
 
 class NumpyExecutor:
     """Runs op references one node at a time, on whatever machine numpy runs on."""
+
+    max_ahead = 1
 
     def __init__(self, notes: Sequence[str] = ()) -> None:
         self.info = DeviceInfo("numpy", f"numpy {np.__version__}", tuple(notes))
@@ -99,6 +102,29 @@ class NumpyExecutor:
         logits = values[self._graph.outputs["logits"]]
         result: NDArray[Any] = logits if want == "logits" else OPS["argmax"].reference(logits)
         return result
+
+    async def candidates(
+        self,
+        state: dict[str, KvCache],
+        tokens: Sequence[int],
+        position: int,
+        inputs: SampleInputs,
+    ) -> Candidates:
+        """Every id, with its changed logit; see ``Executor.candidates``."""
+        logits = await self.forward(state, tokens, position, [len(tokens) - 1], "logits")
+        assert logits is not None
+        return all_candidates(np.asarray(logits[0], np.float32), inputs)
+
+    async def run_ahead(
+        self, state: dict[str, KvCache], token: int, position: int, n_steps: int
+    ) -> NDArray[np.int32]:
+        """Greedy steps, one after the other; see ``Executor.run_ahead``."""
+        made = [token]
+        for step in range(n_steps):
+            best = await self.forward(state, made[-1:], position + step, [0], "argmax")
+            assert best is not None
+            made.append(int(best[0]))
+        return np.array(made[1:], np.int32)
 
     def rewind(self, state: dict[str, KvCache], position: int) -> int:
         """Attention caches go on from any position."""

@@ -19,17 +19,17 @@ from ..errors import DeviceError, EngineError, NoAdapterError, ShaderCompileErro
 from ..gguf.source import AsyncSource
 from ..plan.plan import WeightUpload
 from .base import DeviceInfo, Progress, ProgressFn, RunStats
+from .profile import Profile
 from .webgpu_common import (
     Compile,
     RunCancelledError,
-    Step,
     WebGpuExecutor,
-    program_json,
-    uploads_json,
 )
-from .webgpu_program import Program
+from .webgpu_program import Program, program_json, uploads_json
+from .webgpu_step import Step
 
-WANT_INDEX = {None: 0, "logits": 1, "argmax": 2}
+OUTPUTS = (None, "logits", "argmax", "ahead", "candidates", "adjusted")
+"""In the order of ``WANTED`` in ``worker/replay.js``."""
 SOURCE_CODES = ("not_found", "forbidden", "network", "source", "out_of_range")
 
 _page_gpu: Any = None
@@ -90,6 +90,7 @@ class BrowserDevice:
         self.is_software = bool(about["isSoftware"])
         self.identity = str(about["identity"])
         self.store = PageStore(gpu)
+        self._profile: Profile | None = None
         self.stats = RunStats()
         self._program: Program | None = None
 
@@ -145,16 +146,30 @@ class BrowserDevice:
     async def run(self, state: int, step: Step) -> NDArray[np.uint8] | None:
         """One call: input words in, dispatches, output words out."""
         self._inputs[step.plan].assign(step.input_words)
-        self.stats.dispatches += step.stop - step.start
+        for slot, words in step.writes:
+            self._model.write(slot, 0, to_js(words.tobytes()))
+        self.stats.dispatches += len(step.order(step.start, step.stop))
+        want = OUTPUTS.index(step.output)
         with js_errors():
             result = await self._run(
-                state, step.plan, step.start, step.stop, WANT_INDEX[step.output], step.read_bytes
+                state,
+                step.plan,
+                step.start,
+                step.stop,
+                want,
+                step.read_bytes,
+                *step.tail,
+                step.n_repeats,
             )
         self.stats.submits = int(self._model.submits)
         if result is None:
             return None
         self.stats.bytes_read += step.read_bytes
         return np.frombuffer(result.to_bytes(), np.uint8)
+
+    def profile(self, profile: Profile | None) -> None:
+        """Time each dispatch into ``profile`` from now on; None ends that."""
+        self._profile = profile
 
     def fork(self) -> BrowserDevice:
         """The page's device for another program; closing it leaves this one open."""

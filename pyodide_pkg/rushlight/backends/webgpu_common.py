@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,17 +18,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..candidates import Candidates, SampleInputs, keep
-from ..errors import ContextFullError, DeviceError, InvalidInputError
+from ..errors import ContextFullError, DeviceError
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
-from ..plan.lower_sampling import FOUND, MAX_AHEAD
-from ..plan.plan import Binding, Plan, WeightUpload
+from ..plan.lower_sampling import MAX_AHEAD
+from ..plan.plan import WeightUpload
 from .auto import is_in_event_loop
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
 from .webgpu_program import Program, compile_model
+from .webgpu_step import (
+    Step,
+    binding_bytes,
+    choose_plan,
+    output_rows,
+    pack_input,
+    read_candidates,
+    sample_writes,
+    step_for,
+)
 
 if TYPE_CHECKING:
+    from .profile import Profile
     from .variants import Store
 
 FLOOR_LIMITS: Mapping[str, int] = {
@@ -97,35 +108,14 @@ class Device(Protocol):
     def cancel(self) -> None:
         """Make the running step stop at its next submit."""
 
+    def profile(self, profile: Profile | None) -> None:
+        """Time each dispatch into ``profile`` from now on; None ends that."""
+
     def fork(self) -> Device:
         """The same device for another program; closing it leaves this one open."""
 
     def close(self) -> None:
         """Destroy everything."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One replay: a range of a plan's dispatches, its input words, and what to read back."""
-
-    plan: int
-    start: int
-    stop: int
-    input_words: NDArray[np.uint32]
-    output: str | None
-    read_bytes: int
-    tail: tuple[int, int] = (0, 0)
-    """A second range, replayed right after the first one, in its last submit."""
-    n_repeats: int = 1
-    """How often both ranges are replayed in that submit (for plans of one token)."""
-    writes: tuple[tuple[str, NDArray[np.uint32]], ...] = ()
-    """Words for the start of further slots."""
-
-    def order(self, start: int, stop: int) -> Sequence[int]:
-        """Indices of the dispatches of a submit of ``start..stop``, in order."""
-        if stop < self.stop:
-            return range(start, stop)
-        return [*range(start, stop), *range(*self.tail)] * self.n_repeats
 
 
 class DeviceState:
@@ -179,31 +169,6 @@ class Pacer:
     def measured(self, start: int, stop: int, elapsed_ms: float) -> None:
         """Note that the dispatches ``start..stop`` took ``elapsed_ms`` together."""
         self.cost_ms[start:stop] = max(elapsed_ms, 1e-3) / (stop - start)
-
-
-def choose_plan(plans: Sequence[Plan], n_tokens: int) -> int:
-    """Index of the smallest plan that holds ``n_tokens``."""
-    fitting = [(p.n_tokens_max, i) for i, p in enumerate(plans) if p.n_tokens_max >= n_tokens]
-    if not fitting:
-        largest = max(p.n_tokens_max for p in plans)
-        raise InvalidInputError(
-            f"A chunk of {n_tokens} tokens is larger than the largest plan ({largest} tokens).",
-            hint="Split the prompt into smaller chunks.",
-        )
-    return min(fitting)[1]
-
-
-def pack_input(
-    plan: Plan, tokens: Sequence[int], position: int, out_rows: Sequence[int]
-) -> NDArray[np.uint32]:
-    """The words of the input slot: ``Step{n_tokens, pos, n_out, 0}``, token ids, rows."""
-    layout = plan.input_layout
-    words = np.zeros(layout.n_bytes // 4, np.uint32)
-    step, token0, row0 = layout.step // 4, layout.tokens // 4, layout.out_rows // 4
-    words[step : step + 3] = (len(tokens), position, len(out_rows))
-    words[token0 : token0 + len(tokens)] = tokens
-    words[row0 : row0 + len(out_rows)] = out_rows
-    return words
 
 
 def upload_pieces(
@@ -384,45 +349,20 @@ class WebGpuExecutor:
         """Stop the chunk in flight at its next submit; ``forward`` raises ``RunCancelledError``."""
         self.device.cancel()
 
+    def start_profile(self) -> Profile:
+        """Time every dispatch from now on; it slows the device down."""
+        from .profile import Profile
+
+        assert self.program is not None, "profile before load"
+        has_timestamps = "timestamp-query" in self.device.features
+        profile = Profile(self.program, self._n_ctx, has_timestamps=has_timestamps)
+        self.device.profile(profile)
+        return profile
+
+    def stop_profile(self) -> None:
+        """Go back to full speed."""
+        self.device.profile(None)
+
     def close(self) -> None:
         """Give back everything held on the device."""
         self.device.close()
-
-
-def step_for(
-    plan: Plan, index: int, words: NDArray[np.uint32], want: str, n_bytes: int, start: int = 0
-) -> Step:
-    """The step that reads ``want``: the body from ``start`` on, and the output's tail."""
-    return Step(
-        index, start, plan.body.stop, words, want, n_bytes, tail=plan.tails.get(want, (0, 0))
-    )
-
-
-def sample_writes(inputs: SampleInputs) -> tuple[tuple[str, NDArray[np.uint32]], ...]:
-    """What the sampling kernels read, by slot."""
-    writes = (("sample", inputs.words()),)
-    return writes if inputs.mask is None else (*writes, ("mask", inputs.mask))
-
-
-def read_candidates(words: NDArray[np.uint32], n_vocab: int) -> Candidates | None:
-    """What ``top_k.wgsl`` wrote; None if more values reached the border than there was room."""
-    count = int(words[0])
-    if count > FOUND:
-        return None
-    k = (len(words) - 4) // 3
-    pairs = words[4 : 4 + 2 * min(count, k)].reshape(-1, 2)
-    total = float(words[4 + 2 * k :].view(np.float32).sum(dtype=np.float64))
-    ids, logits = pairs[:, 0].astype(np.int64), pairs[:, 1].copy().view(np.float32)
-    return Candidates(logits, ids, total, is_all=count < k or n_vocab <= k)
-
-
-def output_rows(plan: Plan, want: Want) -> tuple[int, int]:
-    """(rows the head can do at once, bytes per row) of an output."""
-    return plan.n_out_max, binding_bytes(plan, plan.outputs[want]) // plan.n_out_max
-
-
-def binding_bytes(plan: Plan, binding: Binding) -> int:
-    """Length of a binding: its own, or the rest of its slot."""
-    if binding.n_bytes:
-        return binding.n_bytes
-    return next(s.n_bytes for s in plan.slots if s.name == binding.slot) - binding.offset

@@ -17,19 +17,20 @@ from ..gguf.source import AsyncSource
 from ..plan.plan import Binding, BufferSlot, Plan, WeightUpload
 from .base import DeviceInfo, Progress, ProgressFn, RunStats
 from .file_store import FileStore
+from .native_timer import NativeTimer
+from .profile import Profile
 from .webgpu_common import (
     STAGING_BYTES,
     Compile,
     Pacer,
     RunCancelledError,
-    Step,
     WebGpuExecutor,
-    binding_bytes,
     gather_plane,
     padded,
     upload_pieces,
 )
 from .webgpu_program import Kernel, Program
+from .webgpu_step import Step, binding_bytes
 from .wgpu_adapter import OpenDevice, device_errors, open_device
 
 FENCE_BYTES = 4
@@ -75,6 +76,7 @@ class NativeDevice:
         self._readback: Any = None
         self._cancelled = False
         self._is_closed = False
+        self._timer: NativeTimer | None = None
 
     # ----- Building
 
@@ -197,6 +199,8 @@ class NativeDevice:
         groups = self._bind_groups(ready, state)
         self._cancelled = False
         bounded = ready.plan.n_tokens_max > 1
+        if self._timer:
+            self._timer.step = step
         with device_errors():
             self._device.queue.write_buffer(self._buffers["input"], 0, step.input_words)
             for slot, words in step.writes:
@@ -227,15 +231,10 @@ class NativeDevice:
         """One encoder, one submit, one wait. Without an output the wait is for a 4-byte fence:
         wgpu-py 0.32 cannot await submitted work."""
         encoder = self._device.create_command_encoder()
-        compute = encoder.begin_compute_pass()
-        last = None
-        for i in order:
-            if ready.pipelines[i] is not last:
-                last = ready.pipelines[i]
-                compute.set_pipeline(last)
-            compute.set_bind_group(0, groups[i])
-            compute.dispatch_workgroups(*ready.grids[i])
-        compute.end()
+        if self._timer:
+            self._timer.encode(encoder, ready.pipelines, groups, ready.grids, order)
+        else:
+            _encode(encoder.begin_compute_pass(), ready, groups, order)
         n_bytes = FENCE_BYTES if output is None else read_bytes
         source, offset = self._fence, 0
         if output is not None:
@@ -245,6 +244,8 @@ class NativeDevice:
         self.stats.submits += 1
         self.stats.dispatches += len(order)
         data = self._read_back(n_bytes)
+        if self._timer:
+            self._timer.collect(order)
         if output is None:
             return None
         self.stats.bytes_read += n_bytes
@@ -311,6 +312,12 @@ class NativeDevice:
         """Make the running step stop at its next submit."""
         self._cancelled = True
 
+    def profile(self, profile: Profile | None) -> None:
+        """Time each dispatch into ``profile`` from now on; None ends that."""
+        if self._timer:
+            self._timer.close()
+        self._timer = NativeTimer(self._wgpu, self._device, profile) if profile else None
+
     def fork(self) -> NativeDevice:
         """The same GPU device for another program; closing it leaves this one open."""
         return NativeDevice(shared=self._opened)
@@ -327,6 +334,18 @@ class NativeDevice:
         if not self._is_shared and not self._is_closed:
             self._device.destroy()
         self._is_closed = True
+
+
+def _encode(compute: Any, ready: _ReadyPlan, groups: list[Any], order: Sequence[int]) -> None:
+    """The dispatches of ``order`` as one compute pass."""
+    last = None
+    for i in order:
+        if ready.pipelines[i] is not last:
+            last = ready.pipelines[i]
+            compute.set_pipeline(last)
+        compute.set_bind_group(0, groups[i])
+        compute.dispatch_workgroups(*ready.grids[i])
+    compute.end()
 
 
 class NativeExecutor(WebGpuExecutor):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
 from ..plan.builder import DeviceLimits
-from ..plan.plan import KernelKey, ModelPlan, Plan
+from ..plan.plan import Binding, KernelKey, ModelPlan, Plan, WeightUpload
 from ..plan.webgpu import check_ops, plan_model
 from ..shaders import link
 from .base import LoadOptions
@@ -96,3 +98,50 @@ async def _read_small_tensors(
         if (name in factors or is_odd_vector) and info.type.is_runnable:
             values[name] = await read_tensor(sources[info.part], info)
     return values
+
+
+def program_json(program: Program) -> str:
+    """A program as the one string that ``worker/gpu.js`` takes; constants go apart, as bytes."""
+
+    def encode(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    def bind(binding: Binding) -> list[Any]:
+        return [binding.slot, binding.offset, binding.n_bytes]
+
+    index = program.kernel_index()
+    model_plan = program.model_plan
+    return json.dumps(
+        {
+            "slots": [[s.name, s.n_bytes, s.kind] for s in model_plan.slots.values()],
+            "kernels": [
+                {"name": k.key.file, "code": k.code, "constants": dict(k.constants)}
+                for k in program.kernels
+            ],
+            "plans": [
+                {
+                    "name": p.name,
+                    "n_tokens_max": p.n_tokens_max,
+                    "slots": [[s.name, s.n_bytes, s.kind] for s in p.slots],
+                    "params": encode(p.params),
+                    "dispatches": [
+                        [index[d.kernel], [bind(b) for b in d.bindings], list(d.grid), d.label]
+                        for d in p.dispatches
+                    ],
+                    "input_bytes": p.input_layout.n_bytes,
+                    "outputs": {name: bind(b) for name, b in p.outputs.items()},
+                }
+                for p in program.plans
+            ],
+        },
+        separators=(",", ":"),
+    )
+
+
+def uploads_json(uploads: Sequence[WeightUpload]) -> str:
+    """Uploads as the string that ``worker/weights.js`` takes."""
+    rows = [
+        [u.tensor, u.slot, u.part, u.source_offset, u.source_bytes, u.type_size, u.planes]
+        for u in sorted(uploads, key=lambda u: (u.part, u.source_offset))
+    ]
+    return json.dumps(rows, separators=(",", ":"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from . import attention, elementwise, matmul, norm, rope
+from . import attention, elementwise, matmul, norm, norm_matmul, rope, sampling
 from .opdef import AttrSpec, Case, OpDef
 
 OPS: dict[str, OpDef] = {
-    op.name: op for module in (matmul, norm, rope, attention, elementwise) for op in module.OPS
+    op.name: op
+    for module in (matmul, norm, norm_matmul, rope, attention, elementwise, sampling)
+    for op in module.OPS
 }
 
 __all__ = ["OPS", "AttrSpec", "Case", "OpDef"]

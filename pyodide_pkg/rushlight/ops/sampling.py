@@ -40,7 +40,9 @@ def penalize(
     ``penalty`` if positive and multiplied if not (CTRL, Keskar et al. 2019); ``minus`` is taken
     off. Bit i of ``mask``'s words allows id i. NaN and infinities become finite first.
     """
-    y = x if np.isfinite(x).all() else np.nan_to_num(x, nan=LOWEST, posinf=-LOWEST, neginf=LOWEST)
+    y = x
+    if not np.isfinite(x).all():
+        y = np.clip(np.where(np.isnan(x), LOWEST, x), LOWEST, -LOWEST)
     known = ids < x.shape[-1]
     if known.any():
         y = y.copy()

@@ -63,7 +63,7 @@ class Dispatch:
 class InputLayout:
     """Byte offsets inside the single ``input`` slot that a step writes in one call.
 
-    ``step`` is a uniform ``struct Step { n_tokens, pos, n_out, reserved: u32 }``;
+    ``step`` is a uniform ``struct Step { n_tokens, pos, n_out, count: u32 }``;
     ``tokens`` and ``out_rows`` are ``array<u32>`` of ``n_tokens_max`` entries each.
     """
 
@@ -89,6 +89,15 @@ class Plan:
     stops there."""
     n_out_max: int = 1
     """Most output rows of one run of the head; more rows of a chunk run the head again."""
+    body_stop: int = 0
+    """Past the last dispatch that every output needs; 0: all are needed."""
+    tails: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """What else an output needs: a range of dispatches after the body."""
+
+    @property
+    def body(self) -> range:
+        """The dispatches that every output needs, the head included."""
+        return range(self.body_stop or len(self.dispatches))
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain lists and numbers, kernels deduplicated, ready for ``JSON.parse``."""
@@ -117,6 +126,8 @@ class Plan:
             "outputs": {k: [b.slot, b.offset, b.n_bytes] for k, b in self.outputs.items()},
             "head_start": self.head_start,
             "n_out_max": self.n_out_max,
+            "body_stop": self.body_stop,
+            "tails": self.tails,
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..errors import InvalidInputError, UnsupportedOpError
 from ..gguf.reader import GgufFile
@@ -10,10 +11,12 @@ from ..graph.ir import Graph, Node
 from ..graph.rewrite import Phase, fuse
 from ..graph.verify import verify
 from . import lower_attention as attention
+from . import lower_fused as fused
 from . import lower_matmul as matmul
 from . import lower_rows as rows
+from . import lower_sampling as sampling
 from .builder import DeviceLimits, PlanBuilder, PlanOptions, Variant
-from .plan import ModelPlan, Plan
+from .plan import Binding, ModelPlan, Plan
 from .weights import ReadTensor, WeightStore
 
 __all__ = ["LOWERINGS", "DeviceLimits", "Variant", "check_ops", "plan_graph", "plan_model"]
@@ -25,6 +28,9 @@ LOWERINGS: Mapping[str, Lowering] = {
     "matmul_add": matmul.lower_matmul,
     "qkv_matmul": matmul.lower_qkv_matmul,
     "glu_matmul": matmul.lower_glu_matmul,
+    "norm_qkv_matmul": fused.lower_norm_qkv_matmul,
+    "norm_glu_matmul": fused.lower_norm_glu_matmul,
+    "joint_glu_matmul": fused.lower_joint_glu_matmul,
     "rms_norm": rows.lower_rms_norm,
     "add_rms_norm": rows.lower_joint_norm,
     "sandwich_norm": rows.lower_joint_norm,
@@ -35,6 +41,8 @@ LOWERINGS: Mapping[str, Lowering] = {
     "glu": rows.lower_elementwise,
     "select_rows": rows.lower_select_rows,
     "argmax": rows.lower_argmax_node,
+    "penalize": sampling.lower_between,
+    "top_k": sampling.lower_between,
     "rope": attention.lower_rope,
     "kv_store": attention.lower_kv_store,
     "attention": attention.lower_attention,
@@ -103,15 +111,35 @@ def plan_graph(graph: Graph, store: WeightStore, options: PlanOptions) -> Plan:
         builder.state(name)  # refuses a context that is too large before any table is made
     for node in graph.nodes:
         LOWERINGS[node.op](builder, node)
-    outputs = {}
-    for name, value in graph.outputs.items():
-        outputs[name] = builder.pin(builder.value(value), f"out.{name}")
-        if name == "logits":
-            symbol = builder.rows_symbol(value)
-            index = builder.temp("argmax", builder.max_rows(symbol) * 4)
-            outputs["argmax"] = builder.pin(index, "out.argmax")
-            rows.lower_argmax(builder, builder.value(value), index, builder.n_cols(value), symbol)
-    return builder.finish(outputs)
+    outputs = {
+        name: builder.pin(builder.value(value), f"out.{name}")
+        for name, value in graph.outputs.items()
+    }
+    body_stop = len(builder.dispatches)
+    tails = _add_tails(builder, graph.outputs["logits"], outputs)
+    return replace(builder.finish(outputs), body_stop=body_stop, tails=tails)
+
+
+def _add_tails(
+    b: PlanBuilder, logits: str, outputs: dict[str, Binding]
+) -> dict[str, tuple[int, int]]:
+    """What turns logits into less to read: an argmax, its way into the next step, candidates.
+
+    Each is a range of dispatches that only a run that wants it replays.
+    """
+    tails = {}
+    x, n_cols, symbol = b.value(logits), b.n_cols(logits), b.rows_symbol(logits)
+    start = len(b.dispatches)
+    outputs["argmax"] = b.pin(b.temp("argmax", b.max_rows(symbol) * 4), "out.argmax")
+    rows.lower_argmax(b, x, outputs["argmax"], n_cols, symbol)
+    tails["argmax"] = (start, len(b.dispatches))
+    if b.options.n_tokens_max == 1:
+        outputs["ahead"] = sampling.lower_advance(b, outputs["argmax"])
+        tails["ahead"] = (start, len(b.dispatches))
+    start = len(b.dispatches)
+    outputs["adjusted"], outputs["candidates"] = sampling.lower_candidates(b, x, n_cols)
+    tails["candidates"] = (start, len(b.dispatches))
+    return tails
 
 
 def _n_vocab(graph: Graph) -> int:
