@@ -22,7 +22,7 @@ from .backends.numpy_executor import NumpyExecutor
 from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error
 from .backends.webgpu_common import RunCancelledError
 from .chat import build_prompt, has_chat_template
-from .errors import EngineError
+from .errors import EngineError, shown_text
 from .generate import Generation
 from .gguf.mix import mix_name
 from .model import Model
@@ -79,7 +79,8 @@ def _failure(error: Exception) -> dict[str, str]:
             "hint": "Close other tabs, or use a smaller model.",
         }
     traceback.print_exception(error)  # unforeseen: the console shows where
-    return {"code": "worker_failed", "message": f"{type(error).__name__}: {error}", "hint": ""}
+    message = shown_text(f"{type(error).__name__}: {error}")
+    return {"code": "worker_failed", "message": message, "hint": ""}
 
 
 def enveloped(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[str]]:

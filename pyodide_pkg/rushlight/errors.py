@@ -18,20 +18,52 @@ EngineError
     └── DeviceLostError
 
 A message says what failed and quotes the value; ``hint`` is the next step a person can take.
+Values come from files and servers that nobody vouches for, so every text is made safe to show
+here, once, for terminals, logs and pages alike.
 """
 
 from __future__ import annotations
+
+MAX_CHARS = 500
+"""Characters of a message or hint; what a file adds to one can be of any length."""
+
+
+def shown_text(text: object, max_chars: int = MAX_CHARS, *, keep: str = "") -> str:
+    """Return ``text`` as it can be shown: on one line, nothing a terminal obeys, not too long.
+
+    Control characters (except those in ``keep``) are written as escapes; an ellipsis stands for
+    the middle of what is too long.
+    """
+    text = _shortened(str(text), max_chars)
+    if text.isprintable():
+        return text
+    return _shortened(
+        "".join(c if c.isprintable() or c in keep else _escape(c) for c in text), max_chars
+    )
+
+
+def _shortened(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    n_end = max_chars // 4
+    return f"{text[: max_chars - n_end - 1]}…{text[-n_end:]}"
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
 
 
 class EngineError(Exception):
     """Anything Rushlight reports to a person: a code, a message and the next step."""
 
     code = "engine"
+    max_chars = MAX_CHARS
+    keep = ""
 
     def __init__(self, message: str, *, hint: str = "", code: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = shown_text(message, self.max_chars, keep=self.keep)
+        self.hint = shown_text(hint, self.max_chars, keep=self.keep)
+        super().__init__(self.message)
         if code is not None:
             self.code = code
 
@@ -112,9 +144,11 @@ class NoAdapterError(DeviceError):
 
 
 class ShaderCompileError(DeviceError):
-    """A kernel was rejected by the driver; carries file and line of our source."""
+    """A kernel was rejected by the driver; carries file and line of our source, and its log."""
 
     code = "shader_compile"
+    max_chars = 4000
+    keep = "\n\t"
 
 
 class OutOfDeviceMemoryError(DeviceError):
@@ -127,3 +161,19 @@ class DeviceLostError(DeviceError):
     """The device went away while in use."""
 
     code = "device_lost"
+
+
+def check_count(name: str, value: object, low: int = 1) -> None:
+    """Raise ``InvalidInputError`` unless an argument is a whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise InvalidInputError(
+            f"{name} is {value!r}.", hint=f"Give a whole number of at least {low}."
+        )
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ``InvalidInputError`` unless an argument is one of a few words."""
+    if value not in choices:
+        raise InvalidInputError(
+            f"{name} is {value!r}.", hint=f"Choose one of: {', '.join(choices)}."
+        )
