@@ -23,6 +23,17 @@ override SOFTCAP: f32 = 0.0;
 var<workgroup> q_now: array<vec4<f32>, D4>;
 var<workgroup> weights: array<f32, WG_SIZE>;
 
+fn L_max(v: f32, li: u32) -> f32 {
+  workgroupBarrier();
+  L_shared[li] = vec4<f32>(v);
+  workgroupBarrier();
+  for (var o = WG_SIZE / 2u; o > 0u; o /= 2u) {
+    if (li < o) { L_shared[li] = max(L_shared[li], L_shared[li + o]); }
+    workgroupBarrier();
+  }
+  return L_shared[0].x;
+}
+
 fn capped(dot_product: f32) -> f32 {
   let s = dot_product * SCALE;
   if (SOFTCAP == 0.0) { return s; }

@@ -6,6 +6,7 @@
 // import lanes as L
 // import quant as W
 // import lib/dot4.wgsl as W
+// import lib/input_plain.wgsl
 override WG_SIZE: u32 = 64u;
 override N_ROWS: u32 = 1u;
 override N_COLS: u32 = 32u;
@@ -27,15 +28,22 @@ fn main(
   @builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>,
   @builtin(local_invocation_index) li: u32
 ) {
-  let row = L_unit(wg.x + wg.y * grid.x, li) * 4u;
+  let group = wg.x + wg.y * grid.x;
   let t = wg.z;
-  if (row >= N_ROWS || t >= select(step.n_tokens, step.n_out, USE_N_OUT != 0u)) { return; }
-  let part = W_dot4(row, N_ROWS, t * (N_COLS / 4u), L_first(li), L_stride());
+  if (L_unit(group, 0u) * 4u >= N_ROWS) { return; }
+  if (t >= select(step.n_tokens, step.n_out, USE_N_OUT != 0u)) { return; }
+  let row = L_unit(group, li) * 4u;
+  let n_groups = (N_COLS + 15u) / 16u;
+  let at = W_rows(row, N_ROWS);
+  x_start = t * (N_COLS / 4u);
+  var part = vec4<f32>(0.0);
+  for (var g = L_first(li); g < n_groups; g += L_stride()) {
+    part += W_dot4(at + g, X_load16(g));
+  }
   let sum = L_sum4(part, li);
-  if (!L_is_writer(li)) { return; }
   let base = t * Y_COLS + params.y_start + row;
-  for (var r = 0u; r < 4u; r++) {
-    if (row + r >= N_ROWS) { return; }
+  // The first lanes of a unit write a row each.
+  for (var r = L_first(li); r < 4u && row + r < N_ROWS; r += L_stride()) {
     var v = sum[r];
     if (HAS_BIAS != 0u) { v += bias[params.row_start + row + r]; }
     if (HAS_RESIDUAL != 0u) { v += residual[base + r]; }

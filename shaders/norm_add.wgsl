@@ -19,10 +19,12 @@ fn main(
   @builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>,
   @builtin(local_invocation_index) li: u32
 ) {
-  let row = L_unit(wg.x + wg.y * grid.x, li);
-  if (row >= select(step.n_tokens, step.n_out, USE_N_OUT != 0u)) { return; }
-  let n4 = N_COLS / 4u;
-  let base = row * n4;
+  let group = wg.x + wg.y * grid.x;
+  let n = select(step.n_tokens, step.n_out, USE_N_OUT != 0u);
+  if (L_unit(group, 0u) >= n) { return; }
+  let row = L_unit(group, li);
+  let base = row * (N_COLS / 4u);
+  let n4 = select(0u, N_COLS / 4u, row < n);
   var squares = 0.0;
   for (var c = L_first(li); c < n4; c += L_stride()) {
     let v = a[base + c];

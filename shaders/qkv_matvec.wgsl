@@ -9,11 +9,10 @@
 // import lib/dot4.wgsl as WQ
 // import lib/dot4.wgsl as WK
 // import lib/dot4.wgsl as WV
+// import lib/input_plain.wgsl
+// import lib/qkv_rows.wgsl
 override WG_SIZE: u32 = 64u;
 override N_COLS: u32 = 32u;
-override N_Q: u32 = 4u;
-override N_K: u32 = 4u;
-override N_V: u32 = 4u;
 override HAS_BIAS: u32 = 0u;
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> WQ_data: array<vec4<u32>>;
@@ -35,21 +34,12 @@ fn main(
   @builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>,
   @builtin(local_invocation_index) li: u32
 ) {
-  let row = L_unit(wg.x + wg.y * grid.x, li) * 4u;
+  let group = wg.x + wg.y * grid.x;
   let n_rows = N_Q + N_K + N_V;
-  if (row >= n_rows) { return; }
-  var part = vec4<f32>(0.0);
-  if (row < N_Q) {
-    part = WQ_dot4(row, N_Q, 0u, L_first(li), L_stride());
-  } else if (row < N_Q + N_K) {
-    part = WK_dot4(row - N_Q, N_K, 0u, L_first(li), L_stride());
-  } else {
-    part = WV_dot4(row - N_Q - N_K, N_V, 0u, L_first(li), L_stride());
-  }
-  let sum = L_sum4(part, li);
-  if (!L_is_writer(li)) { return; }
-  for (var r = 0u; r < 4u; r++) {
-    if (row + r >= n_rows) { return; }
+  if (L_unit(group, 0u) * 4u >= n_rows) { return; }
+  let row = L_unit(group, li) * 4u;
+  let sum = L_sum4(qkv_part(row, li), li);
+  for (var r = L_first(li); r < 4u && row + r < n_rows; r += L_stride()) {
     var v = sum[r];
     if (HAS_BIAS != 0u) { v += bias_at(row + r); }
     y[row + r] = v;

@@ -6,4 +6,4 @@ fn L_unit(group: u32, li: u32) -> u32 { return group * WG_SIZE + li; }
 fn L_first(li: u32) -> u32 { return 0u; }
 fn L_stride() -> u32 { return 1u; }
 fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> { return v; }
-fn L_is_writer(li: u32) -> bool { return true; }
+fn L_sum12(v: mat3x4<f32>, li: u32) -> mat3x4<f32> { return v; }

@@ -1,33 +1,57 @@
-// lanes (tiles family): the threads of a workgroup share one unit and sum what they found
-// shapes: unit = workgroup
-// grid: one workgroup per unit
-// limits: WG_SIZE is a power of two, at most 256
+// lanes (tiles family): LANES threads share a unit and sum what they found, by radix 8
+// shapes: WG_SIZE / LANES units a workgroup, neighbours in a unit are neighbours in the workgroup
+// grid: ceil(units * LANES / WG_SIZE) workgroups
+// limits: LANES and WG_SIZE powers of two, 4 <= LANES <= WG_SIZE <= 256; every thread must call
+override LANES: u32 = 64u;
 var<workgroup> L_shared: array<vec4<f32>, WG_SIZE>;
+var<workgroup> L_wide: array<mat3x4<f32>, WG_SIZE>;
 
-fn L_unit(group: u32, li: u32) -> u32 { return group; }
-fn L_first(li: u32) -> u32 { return li; }
-fn L_stride() -> u32 { return WG_SIZE; }
-fn L_is_writer(li: u32) -> bool { return li == 0u; }
+fn L_unit(group: u32, li: u32) -> u32 { return group * (WG_SIZE / LANES) + li / LANES; }
+fn L_first(li: u32) -> u32 { return li % LANES; }
+fn L_stride() -> u32 { return LANES; }
 
-// The sum over all threads, known to all of them.
-fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> {
+// The sum over each n neighbouring threads, known to all of them.
+fn L_tree(v: vec4<f32>, li: u32, n: u32) -> vec4<f32> {
   workgroupBarrier();
   L_shared[li] = v;
   workgroupBarrier();
-  for (var o = WG_SIZE / 2u; o > 0u; o /= 2u) {
-    if (li < o) { L_shared[li] += L_shared[li + o]; }
+  let lane = li % n;
+  let base = li - lane;
+  var left = n;
+  while (left > 8u) {
+    left /= 8u;
+    if (lane < left) {
+      var sum = L_shared[li];
+      for (var k = 1u; k < 8u; k++) { sum += L_shared[li + k * left]; }
+      L_shared[li] = sum;
+    }
     workgroupBarrier();
   }
-  return L_shared[0];
+  var sum = L_shared[base];
+  for (var k = 1u; k < left; k++) { sum += L_shared[base + k]; }
+  return sum;
 }
 
-fn L_max(v: f32, li: u32) -> f32 {
+fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> { return L_tree(v, li, LANES); }
+fn L_sum_all(v: f32, li: u32) -> f32 { return L_tree(vec4<f32>(v), li, WG_SIZE).x; }
+
+fn L_sum12(v: mat3x4<f32>, li: u32) -> mat3x4<f32> {
   workgroupBarrier();
-  L_shared[li].x = v;
+  L_wide[li] = v;
   workgroupBarrier();
-  for (var o = WG_SIZE / 2u; o > 0u; o /= 2u) {
-    if (li < o) { L_shared[li].x = max(L_shared[li].x, L_shared[li + o].x); }
+  let lane = li % LANES;
+  let base = li - lane;
+  var left = LANES;
+  while (left > 8u) {
+    left /= 8u;
+    if (lane < left) {
+      var sum = L_wide[li];
+      for (var k = 1u; k < 8u; k++) { sum += L_wide[li + k * left]; }
+      L_wide[li] = sum;
+    }
     workgroupBarrier();
   }
-  return L_shared[0].x;
+  var sum = L_wide[base];
+  for (var k = 1u; k < left; k++) { sum += L_wide[base + k]; }
+  return sum;
 }

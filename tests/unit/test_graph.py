@@ -116,29 +116,36 @@ def test_the_document_is_plain_json_with_a_stable_digest() -> None:
                 "qkv_matmul": 1,
                 "attention_step": 1,
                 "matmul": 2,
-                "sandwich_norm": 2,
-                "glu_matmul": 1,
+                "sandwich_norm": 1,
+                "joint_glu_matmul": 1,
             },
         ),
         (
             "llama-f32",
-            {"rms_norm": 2, "qkv_matmul": 1, "attention_step": 1, "matmul_add": 2, "glu_matmul": 1},
+            {"norm_qkv_matmul": 1, "attention_step": 1, "matmul_add": 2, "norm_glu_matmul": 1},
         ),
         (
             "qwen2-q5",
-            {"rms_norm": 2, "qkv_matmul": 1, "attention_step": 1, "matmul_add": 2, "glu_matmul": 1},
+            {
+                "rms_norm": 1,
+                "qkv_matmul": 1,
+                "attention_step": 1,
+                "matmul_add": 2,
+                "norm_glu_matmul": 1,
+            },
         ),
     ],
 )
-def test_decode_has_seven_nodes_a_layer(name: str, per_layer: dict[str, int]) -> None:
+def test_decode_has_six_nodes_a_layer_at_most(name: str, per_layer: dict[str, int]) -> None:
     graph, _ = graph_of(name)
     n_layer = len(graph.state)
     ops = Counter(node.op for node in fuse(graph, "decode").nodes)
-    assert sum(per_layer.values()) == 7
+    # Six, since attention may be two dispatches, and a layer's budget is seven.
+    assert sum(per_layer.values()) <= 6
     for op, count in per_layer.items():
         assert ops[op] in (count * n_layer, count * n_layer - 1, count * n_layer + 1), (op, ops)
     # Beside the layers: the embedding, the first or last norm, the wanted rows and the output.
-    assert sum(ops.values()) <= 7 * n_layer + 5
+    assert sum(ops.values()) <= 6 * n_layer + 5
 
 
 def test_prefill_keeps_products_apart() -> None:

@@ -161,6 +161,30 @@ def add_rms_norm(node: Node, view: View) -> Match | None:
     return Match((node, following), node, (fused,))
 
 
+def norm_product(node: Node, view: View) -> Match | None:
+    """A norm that only a fused product reads, or the joint of two blocks before a gated MLP."""
+    if node.op not in ("qkv_matmul", "glu_matmul") or any(
+        p.startswith("bias") for p in node.inputs
+    ):
+        return None
+    kind = node.op.removesuffix("_matmul")
+    rest = {port: name for port, name in node.inputs.items() if port != "x"}
+    norm = view.only(node.inputs["x"], "rms_norm")
+    if norm and norm.attrs.get("n_group", 1) == 1:
+        inputs = {"x": norm.inputs["x"], "norm": norm.inputs["weight"], **rest}
+        attrs = {**node.attrs, "eps": norm.attrs["eps"]}
+        fused = Node(f"norm_{kind}_matmul", inputs, node.outputs, attrs)
+        return Match((norm, node), node, (fused,))
+    joint = view.only(node.inputs["x"], "sandwich_norm")
+    if joint and kind == "glu" and joint.outputs["y"] == node.inputs["x"]:
+        inputs = {"x": joint.inputs["x"], "a": joint.inputs["a"]}
+        inputs |= {"post_norm": joint.inputs["post_weight"], "norm": joint.inputs["weight"], **rest}
+        outputs = {"sum": joint.outputs["sum"], **node.outputs}
+        attrs = {**node.attrs, "eps": joint.attrs["eps"]}
+        return Match((joint, node), joint, (Node("joint_glu_matmul", inputs, outputs, attrs),))
+    return None
+
+
 def _following_norm(node: Node, view: View, eps: Attr | None) -> Node | None:
     """The whole-row norm that reads this sum, with this eps where one is given."""
     for reader in view.readers.get(node.outputs["y"], ()):
@@ -176,6 +200,7 @@ RULES: tuple[tuple[Rule, tuple[Phase, ...]], ...] = (
     (matmul_add, ("decode", "prefill")),
     (sandwich_norm, ("decode", "prefill")),
     (add_rms_norm, ("decode", "prefill")),
+    (norm_product, ("decode",)),
 )
 
 

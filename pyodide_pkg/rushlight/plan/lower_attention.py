@@ -121,6 +121,7 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         size, n_groups = 8, -(-n_head // 8)
     else:
         size, n_groups = (128 if d4 <= 128 else 256), n_head
+        overrides["LANES"] = size
     b.emit(
         f"attention_step_{b.options.variant}",
         bindings,

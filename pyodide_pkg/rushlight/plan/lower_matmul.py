@@ -15,14 +15,27 @@ def power_of_two(n: int, low: int, high: int) -> int:
     return min(high, max(low, 1 << max(0, n.bit_length() - 1)))
 
 
-def matvec_size(b: PlanBuilder, n_rows: int, n_cols: int) -> tuple[int, tuple[int, int, int]]:
-    """Workgroup size and grid of a matvec kernel over ``n_rows`` rows, four to a unit."""
+THREADS_WANTED = 32768
+"""Threads that a matvec is spread over before a thread takes more columns: a large GPU's worth."""
+
+
+def matvec_size(
+    b: PlanBuilder, n_rows: int, n_cols: int, size: int = 64
+) -> tuple[dict[str, float], tuple[int, int, int]]:
+    """Workgroup size, lanes and grid of a matvec kernel over ``n_rows`` rows, four to a unit.
+
+    In the tiles family 8 lanes share a unit, which reads whole sectors of every plane; more only
+    where the matrix is too small to keep a GPU busy otherwise, at most one per 16 columns.
+    """
     units = -(-n_rows // 4)
     if b.is_rows:
         # Small enough that a few cores have several workgroups each.
         size = power_of_two(units // 8, 8, 64)
-        return size, b.fold(-(-units // size))
-    return (64 if n_cols >= 1024 else 32), b.fold(units)
+        return {"WG_SIZE": size}, b.fold(-(-units // size))
+    lanes, n_groups = 8, -(-n_cols // 16)
+    while lanes < size and units * lanes < THREADS_WANTED and lanes * 2 <= n_groups:
+        lanes *= 2
+    return {"WG_SIZE": size, "LANES": lanes}, b.fold(-(-units * lanes // size))
 
 
 def lower_get_rows(b: PlanBuilder, node: Node) -> None:
@@ -79,7 +92,7 @@ def product(
         b.value(residual) if residual else b.weights.zero(),
     ]
     for chunk in b.weights.factor(weight):
-        file, size, grid = _product_kernel(b, chunk, b.max_rows(symbol))
+        file, sizes, grid = _product_kernel(b, chunk, b.max_rows(symbol))
         b.emit(
             file,
             [b.value(x), chunk.binding, *added, y],
@@ -92,7 +105,7 @@ def product(
                 "USE_N_OUT": symbol == "n_out",
                 "HAS_BIAS": bias is not None,
                 "HAS_RESIDUAL": residual is not None,
-                **({"WG_SIZE": size} if size else {}),
+                **sizes,
                 **chunk.overrides(),
             },
             params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
@@ -102,16 +115,15 @@ def product(
 
 def _product_kernel(
     b: PlanBuilder, chunk: WeightChunk, n: int
-) -> tuple[str, int, tuple[int, int, int]]:
-    """File, workgroup size (0: fixed by the file) and grid for a product with ``n`` rows of x."""
+) -> tuple[str, dict[str, float], tuple[int, int, int]]:
+    """File, its sizes and grid for a product with ``n`` rows of x."""
     if n == 1:
-        size, grid = matvec_size(b, chunk.n_rows, chunk.n_cols)
-        return "matvec", size, grid
+        return "matvec", *matvec_size(b, chunk.n_rows, chunk.n_cols)
     if not b.is_rows:
-        return "matmul_tiles", 0, b.fold(-(-chunk.n_rows // 64), -(-n // 32))
+        return "matmul_tiles", {}, b.fold(-(-chunk.n_rows // 64), -(-n // 32))
     units = -(-chunk.n_rows // 4)
     size = power_of_two(units // 4, 8, 32)
-    return "matmul_rows", size, b.fold(-(-units // size), -(-n // 8))
+    return "matmul_rows", {"WG_SIZE": size}, b.fold(-(-units // size), -(-n // 8))
 
 
 def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
@@ -130,7 +142,7 @@ def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
             start += n_rows[p]
         return
     q, k, v = (chunks[p][0] for p in "qkv")
-    size, grid = matvec_size(b, y_cols, q.n_cols)
+    sizes, grid = matvec_size(b, y_cols, q.n_cols)
     b.emit(
         "qkv_matvec",
         [
@@ -140,21 +152,31 @@ def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
             y,
         ],
         grid,
-        imports=[("WQ", q.quant), ("WK", k.quant), ("WV", v.quant), b.lanes()],
-        overrides={
-            "WG_SIZE": size,
-            "N_COLS": q.n_cols,
-            "N_Q": q.n_rows,
-            "N_K": k.n_rows,
-            "N_V": v.n_rows,
-            "HAS_BIAS": has_bias,
-            **q.overrides("WQ"),
-            **k.overrides("WK"),
-            **v.overrides("WV"),
-        },
+        imports=qkv_imports(b, q, k, v),
+        overrides={**sizes, **qkv_overrides(q, k, v), "HAS_BIAS": has_bias},
         has_step=False,
         label=f"qkv_matvec {q.binding.slot}",
     )
+
+
+def qkv_imports(
+    b: PlanBuilder, q: WeightChunk, k: WeightChunk, v: WeightChunk
+) -> list[tuple[str, str]]:
+    """What a kernel of three products imports."""
+    return [("WQ", q.quant), ("WK", k.quant), ("WV", v.quant), b.lanes()]
+
+
+def qkv_overrides(q: WeightChunk, k: WeightChunk, v: WeightChunk) -> dict[str, float]:
+    """Sizes of three weights and where their planes lie."""
+    return {
+        "N_COLS": q.n_cols,
+        "N_Q": q.n_rows,
+        "N_K": k.n_rows,
+        "N_V": v.n_rows,
+        **q.overrides("WQ"),
+        **k.overrides("WK"),
+        **v.overrides("WV"),
+    }
 
 
 def lower_glu_matmul(b: PlanBuilder, node: Node) -> None:
@@ -172,14 +194,14 @@ def lower_glu_matmul(b: PlanBuilder, node: Node) -> None:
             b, "glu", [*parts, b.value(y)], n_rows, b.rows_symbol(x), {"ACTIVATION": activation}
         )
         return
-    size, grid = matvec_size(b, n_rows, gate[0].n_cols)
+    sizes, grid = matvec_size(b, n_rows, gate[0].n_cols)
     b.emit(
         "glu_matvec",
-        [b.value(x), gate[0].binding, up[0].binding, b.value(y)],
+        [b.value(x), b.weights.zero(), gate[0].binding, up[0].binding, b.value(y)],
         grid,
         imports=[("WG", gate[0].quant), ("WU", up[0].quant), b.lanes()],
         overrides={
-            "WG_SIZE": size,
+            **sizes,
             "N_ROWS": n_rows,
             "N_COLS": gate[0].n_cols,
             "ACTIVATION": activation,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import UnsupportedOpError
 from ..graph.ir import Node
 from .builder import PlanBuilder
-from .lower_matmul import ACTIVATIONS, emit_elementwise
+from .lower_matmul import ACTIVATIONS, emit_elementwise, power_of_two
 from .plan import Binding
 
 ARGMAX_SHARE = 64
@@ -27,9 +27,10 @@ def emit_norm(
         )
     symbol = b.rows_symbol(row)
     rows = b.max_rows(symbol) * n_group
-    size = 8 if b.is_rows else 64
+    size = 8 if b.is_rows else power_of_two(n_cols // 8, 32, 256)
     overrides: dict[str, float] = {
         "WG_SIZE": size,
+        **({} if b.is_rows else {"LANES": size}),
         "N_COLS": n_cols,
         "EPS": float(b.attrs(node)["eps"]),  # type: ignore[arg-type]
         "USE_N_OUT": symbol == "n_out",
