@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from . import _sync
 from .backends.base import ProgressFn
-from .errors import InvalidInputError
+from .errors import InvalidInputError, check_count
 from .sampling import SamplingParams
 from .session import FinishReason, Session
 from .stopping import StopMatcher, check_stop_strings
@@ -20,15 +20,12 @@ class GenerateOptions:
 
     max_tokens: int = 256
     sampling: SamplingParams = field(default_factory=SamplingParams)
-    stop: tuple[str, ...] = ()
+    stop: str | Sequence[str] | None = ()
     ignore_eos: bool = False
     progress: ProgressFn | None = None
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise InvalidInputError(
-                f"max_tokens is {self.max_tokens}.", hint="Ask for at least one token."
-            )
+        check_count("max_tokens", self.max_tokens)
         object.__setattr__(self, "stop", check_stop_strings(self.stop))
 
 
@@ -72,6 +69,7 @@ class Generation:
         self._session, self._tokenizer = session, tokenizer
         self._prompt, self._options = prompt, options
         self._cancelled = False
+        self._is_begun = False
         self.stats = Stats()
         self.ids: list[int] = []
 
@@ -99,8 +97,14 @@ class Generation:
         return "".join([piece async for piece in self])
 
     async def _pieces(self) -> AsyncIterator[str]:
+        if self._is_begun:
+            raise InvalidInputError(
+                "This generation has already been run.",
+                hint="Call generate() again; what the session holds is not computed twice.",
+            )
+        self._is_begun = True
         detokenizer = self._tokenizer.detokenizer(skip_special=True, continues=True)
-        matcher = StopMatcher(self._options.stop)
+        matcher = StopMatcher(check_stop_strings(self._options.stop))
         tokens = self._session.stream(
             self._prompt, self._options, self.stats, lambda: self._cancelled
         )

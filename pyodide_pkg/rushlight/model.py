@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _sync
-from .backends.auto import IN_BROWSER, create_executor
+from .backends.auto import DEVICES, IN_BROWSER, create_executor
 from .backends.base import (
     DeviceInfo,
     Executor,
@@ -20,15 +20,15 @@ from .backends.base import (
     Progress,
     ProgressFn,
 )
-from .errors import InvalidInputError
+from .errors import InvalidInputError, ModelFormatError, check_choice, check_count
 from .generate import GenerateOptions, Generation
-from .gguf.config import ModelConfig, read_config
+from .gguf.config import ModelConfig, read_architecture, read_config
 from .gguf.http_rules import is_web_address
 from .gguf.reader import GgufFile
 from .gguf.source import AsyncSource, Source, SyncAsAsync
 from .gguf.splits import open_parts, open_parts_async
 from .graph.ir import Graph
-from .models import build_graph
+from .models import build_graph, require_known
 from .sampling import Sampler, SamplingParams
 from .session import Session, check_ids
 from .tokenizer import Tokenizer, load_tokenizer
@@ -70,6 +70,15 @@ def _context(asked: int | None, trained: int) -> int:
     return wanted
 
 
+def _check_vocabulary(tokenizer: Tokenizer, config: ModelConfig) -> None:
+    if tokenizer.n_vocab != config.n_vocab:
+        raise ModelFormatError(
+            f"tokenizer.ggml.tokens has {tokenizer.n_vocab} entries, but token_embd.weight has "
+            f"{config.n_vocab} rows.",
+            hint="The file was made by a faulty converter; try another file of the model.",
+        )
+
+
 class Model:
     """A model ready to run; make one with ``Model.load`` or ``await Model.load_async``."""
 
@@ -83,7 +92,8 @@ class Model:
         options: LoadOptions,
     ) -> None:
         self.file, self.config, self.tokenizer, self.graph = file, config, tokenizer, graph
-        self.executor, self._options = executor, options
+        self._executor, self._options = executor, options
+        self._is_closed = False
         self._session: Session | None = None
 
     @staticmethod
@@ -111,12 +121,20 @@ class Model:
         variant: str = "auto",
     ) -> Model:
         """The awaitable form of ``load``; the only one that works on a page's GPU."""
+        if n_ctx is not None:
+            check_count("n_ctx", n_ctx)
+        check_count("n_batch", n_batch)
+        check_choice("kv_dtype", kv_dtype, ("f16", "f32"))
+        if not hasattr(device, "forward"):
+            check_choice("device", device, DEVICES)
         progress(Progress("header", "Reading the header"))
         file, sources = await _open(source)
         try:
+            require_known(read_architecture(file.metadata))
             config = read_config(file.metadata, file.tensors)
             graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
             tokenizer = load_tokenizer(file.metadata, pre)
+            _check_vocabulary(tokenizer, config)
             wanted = _context(n_ctx, config.n_ctx_train)
             options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)
             executor = create_executor(device) if isinstance(device, str) else device
@@ -129,9 +147,16 @@ class Model:
         return Model(file, config, graph, tokenizer, executor, options)
 
     @property
+    def executor(self) -> Executor:
+        """What runs the graph; raises once the model is closed."""
+        if self._is_closed:
+            raise InvalidInputError("The model is closed.", hint="Load it again.", code="closed")
+        return self._executor
+
+    @property
     def device(self) -> DeviceInfo:
         """Backend and adapter in use, and every fall-back taken."""
-        return self.executor.info
+        return self._executor.info
 
     @property
     def n_ctx(self) -> int:
@@ -172,7 +197,7 @@ class Model:
         prompt: str | Sequence[int],
         *,
         max_tokens: int = 256,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] | None = (),
         ignore_eos: bool = False,
         session: Session | None = None,
         progress: ProgressFn | None = None,
@@ -183,12 +208,14 @@ class Model:
         Sampling options are the fields of ``SamplingParams`` (``temperature=0`` is greedy). What
         the session already holds of the prompt is not computed again.
         """
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        if session is not None and session.model is not self:
+            raise InvalidInputError("The session belongs to another model.")
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
         try:
             params = SamplingParams(**sampling)
         except TypeError as error:
             raise InvalidInputError(f"Unknown sampling option: {error}.") from error
-        options = GenerateOptions(max_tokens, params, tuple(stop), ignore_eos, progress)
+        options = GenerateOptions(max_tokens, params, stop, ignore_eos, progress)
         return Generation(
             session or self.default_session, self.tokenizer, self.check_ids(ids), options
         )
@@ -220,7 +247,8 @@ class Model:
     def close(self) -> None:
         """Give back the device's memory."""
         self._session = None
-        self.executor.close()
+        self._is_closed = True
+        self._executor.close()
 
 
 __all__ = ["DEFAULT_N_CTX", "Model", "ModelSource"]

@@ -52,10 +52,15 @@ class StopMatcher:
         return text
 
 
-def check_stop_strings(stop_strings: Sequence[str]) -> tuple[str, ...]:
+def check_stop_strings(stop_strings: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the stop strings as a tuple; raises InvalidInputError for an unusable one."""
     if isinstance(stop_strings, str):
         stop_strings = [stop_strings]
+    if not isinstance(stop_strings, list | tuple | type(None)):
+        raise InvalidInputError(
+            f"The stop strings are {stop_strings!r}.", hint="Give a text or a list of texts."
+        )
+    stop_strings = stop_strings or ()
     if len(stop_strings) > MAX_STOP_STRINGS:
         raise InvalidInputError(
             f"{len(stop_strings)} stop strings were given; at most {MAX_STOP_STRINGS} are allowed.",

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 
-from ..errors import InvalidInputError, NoAdapterError
+from ..errors import NoAdapterError, check_choice
 from .base import Executor
 
 IN_BROWSER = sys.platform == "emscripten"
@@ -20,10 +20,7 @@ def create_executor(device: str = "auto") -> Executor:
     takes any adapter and raises ``NoAdapterError`` when there is none. "floor" is "gpu" with no
     more than every WebGPU device grants, natively: a check that nothing depends on more.
     """
-    if device not in DEVICES:
-        raise InvalidInputError(
-            f"The device {device!r} is unknown.", hint=f"Choose one of: {', '.join(DEVICES)}."
-        )
+    check_choice("device", device, DEVICES)
     if device in ("cpu", "numpy"):
         return _numpy_executor()
     if device == "floor":

@@ -125,7 +125,8 @@ def open_parts(
         return merge_parts(files), sources
     except BaseException:
         for source in sources:
-            source.close()
+            if source is not first:  # the caller's own stays the caller's to close
+                source.close()
         raise
 
 
@@ -145,7 +146,7 @@ async def open_parts_async(
             files.append(await read_header_async(sources[-1]))
         return merge_parts(files), sources
     except BaseException:
-        for source in sources:
+        for source in sources[1:]:  # the first is the caller's to close
             await source.close()
         raise
 

@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from ..errors import UnsupportedModelError
+from ..errors import ModelFormatError, UnsupportedModelError
 from ..gguf.config import ModelConfig
 from ..graph.ir import Graph
 from ..graph.verify import verify
@@ -25,15 +25,37 @@ def build_graph(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> 
     """The verified graph of a file, from its configuration and tensor shapes.
 
     Raises ``UnsupportedModelError`` for an unknown architecture, ``GraphError`` when tensors are
-    missing or have the wrong shape.
+    missing or have the wrong shape, ``ModelFormatError`` when they contradict the metadata.
     """
-    known = architectures()
-    if config.architecture not in known:
-        raise UnsupportedModelError(
-            f"The architecture {config.architecture!r} is not supported.",
-            hint=f"Supported architectures: {', '.join(known)}.",
-        )
+    require_known(config.architecture)
+    _check_layers(config, tensors)
     module = importlib.import_module(f"{__name__}.{config.architecture}")
     graph: Graph = module.build(config, tensors)
-    verify(graph, tensors)
+    shapes = verify(graph, tensors)
+    n_out = shapes[graph.outputs["logits"]][-1]
+    if n_out != config.n_vocab:
+        raise ModelFormatError(
+            f"The output has {n_out} rows, but token_embd.weight has {config.n_vocab}.",
+            hint="The file was made by a faulty converter; try another file of the model.",
+        )
     return graph
+
+
+def require_known(architecture: str) -> None:
+    """Raise ``UnsupportedModelError`` unless this engine can build the architecture's graph."""
+    known = architectures()
+    if architecture not in known:
+        raise UnsupportedModelError(
+            f"The architecture {architecture!r} is not supported.",
+            hint=f"Supported architectures: {', '.join(known)}.",
+        )
+
+
+def _check_layers(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> None:
+    for name in tensors:
+        layer = name.split(".")[1] if name.startswith("blk.") else ""
+        if layer.isdecimal() and int(layer) >= config.n_layer:
+            raise ModelFormatError(
+                f"{config.architecture}.block_count is {config.n_layer}, but the file has {name}.",
+                hint="The file was made by a faulty converter; try another file of the model.",
+            )

@@ -53,8 +53,8 @@ def select_rows(x: F32, rows: I32) -> F32:
 
 
 def argmax(x: F32) -> I32:
-    """Index of the largest value of each row; the lowest index wins a tie."""
-    best: I32 = np.argmax(x, axis=-1).astype(np.int32)
+    """Index of the largest value of each row, the lowest of equals; -1 for a row with a NaN."""
+    best: I32 = np.where(np.isnan(x).any(axis=-1), -1, np.argmax(x, axis=-1)).astype(np.int32)
     return best
 
 
