@@ -11,7 +11,7 @@ import pytest
 
 from rushlight.errors import ModelFormatError, SourceError
 from rushlight.gguf.reader import read_tensor
-from rushlight.gguf.source import BytesSource, FileSource, SyncAsAsync
+from rushlight.gguf.source import BytesSource, SyncAsAsync
 from rushlight.gguf.splits import open_parts, open_parts_async, part_name
 from tests.unit.gguf_bytes import Typed, write_gguf
 
@@ -78,7 +78,7 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
 def test_opening_a_later_part_names_the_first(tmp_path: Path) -> None:
     write_parts(tmp_path, part(0), part(1), part(2))
     with pytest.raises(ModelFormatError, match=r"m-00001-of-00003\.gguf"):
-        open_parts(FileSource(tmp_path / "m-00002-of-00003.gguf"))
+        open_parts(tmp_path / "m-00002-of-00003.gguf")
 
 
 @pytest.mark.parametrize(
