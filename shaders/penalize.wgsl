@@ -48,7 +48,7 @@ fn main(
       v = changed(v, sample[at + 2u]);
       at++;
     }
-    if (has_mask() && (mask[c / 32u] >> (c % 32u) & 1u) == 0u) { v = LOWEST; }
+    if (has_mask() && ((mask[c / 32u] >> (c % 32u)) & 1u) == 0u) { v = LOWEST; }
     y[c] = v;
   }
 }
