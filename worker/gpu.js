@@ -24,6 +24,9 @@ const LIMITS = /** @type {const} */ ([
   "minUniformBufferOffsetAlignment",
 ]);
 
+/** Asked for where the adapter has them; no kernel may need one without saying so. */
+const WANTED_FEATURES = /** @type {const} */ (["timestamp-query"]);
+
 /** @param {string} name "maxBufferSize" -> "max-buffer-size", wgpu-py's spelling */
 const kebab = (name) => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
 
@@ -45,8 +48,10 @@ export async function openGpu({ floor = false } = {}) {
   /** @type {Record<string, number>} */
   const requiredLimits = {};
   if (!floor) for (const name of LIMITS) requiredLimits[name] = adapter.limits[name];
+  const requiredFeatures = floor ? [] : WANTED_FEATURES.filter((f) => adapter.features.has(f));
   try {
-    return new GpuDevice(adapter, await adapter.requestDevice({ requiredLimits }), []);
+    const device = await adapter.requestDevice({ requiredLimits, requiredFeatures });
+    return new GpuDevice(adapter, device, []);
   } catch (error) {
     // Some drivers list limits that they then refuse to grant.
     const note = `The adapter refused its own limits (${error}); using the default ones.`;

@@ -4,6 +4,7 @@
 import { bindGroupsOf } from "./bind_groups.js";
 import { Failure, outOfDeviceMemory } from "./failure.js";
 import { Pacer } from "./pacer.js";
+import { DispatchTimer } from "./profiler.js";
 import { decodeBytes, words } from "./program.js";
 import { writeWeights } from "./weights.js";
 
@@ -41,6 +42,10 @@ export class GpuModel {
     this.stateCount = 0;
     this.cancelled = false;
     this.submits = 0;
+    /** Milliseconds spent in `run`; what a step takes beyond that is Python's. */
+    this.runMs = 0;
+    /** @type {DispatchTimer | null} While a reply is profiled. */
+    this.timer = null;
     this.plans = program.plans.map((plan) => ({
       ...plan,
       sizes: new Map(plan.slots.map(([name, nBytes]) => [name, nBytes])),
@@ -181,6 +186,7 @@ export class GpuModel {
    * @returns {Promise<Float32Array | Int32Array | null>}
    */
   async run(handle, planIndex, start, stop, want, readBytes, tailStart = 0, tailStop = 0, nRepeats = 1) {
+    const entered = performance.now();
     const { gpu } = this;
     gpu.check();
     this.cancelled = false;
@@ -204,9 +210,13 @@ export class GpuModel {
       const commands = this.#encode(plan, groups, ranges, isLast ? nRepeats : 1, read, readBytes);
       queue.submit([commands]);
       const result = await gpu.settle(read ? this.#read(want, readBytes) : queue.onSubmittedWorkDone());
+      await this.timer?.collect();
       if (end > at) plan.pacer.measured(at, end, performance.now() - began);
       gpu.check();
-      if (isLast) return result ?? null;
+      if (isLast) {
+        this.runMs += performance.now() - entered;
+        return result ?? null;
+      }
       if (this.cancelled) throw new Failure("cancelled", "Stopped.");
       at = end;
     }
@@ -222,20 +232,25 @@ export class GpuModel {
    */
   #encode(plan, groups, ranges, nRepeats, read, readBytes) {
     const encoder = this.gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
+    const { timer } = this;
+    let pass = timer ? null : encoder.beginComputePass();
     let last = -1;
     for (let n = 0; n < nRepeats; n++) {
       for (let r = 0; r < ranges.length; r += 2) {
         for (let i = ranges[r]; i < ranges[r + 1]; i++) {
           const [kernel, , [x, y, z]] = plan.dispatches[i];
-          if (kernel !== last) pass.setPipeline(this.pipelines[kernel]);
+          if (timer) pass?.end();
+          if (timer) pass = timer.pass(encoder, i);
+          pass = /** @type {GPUComputePassEncoder} */ (pass);
+          if (timer || kernel !== last) pass.setPipeline(this.pipelines[kernel]);
           last = kernel;
           pass.setBindGroup(0, groups[i]);
           pass.dispatchWorkgroups(x, y, z);
         }
       }
     }
-    pass.end();
+    pass?.end();
+    timer?.resolve(encoder);
     if (read) {
       const from = /** @type {GPUBuffer} */ (this.buffers.get(read[0]));
       const to = /** @type {GPUBuffer} */ (this.buffers.get("readback"));
@@ -254,12 +269,19 @@ export class GpuModel {
     return ["logits", "adjusted"].includes(WANTED[want]) ? new Float32Array(copy) : new Int32Array(copy);
   }
 
+  /** @param {boolean} isOn Whether each dispatch is timed from now on; see `timer.takeJson`. */
+  profile(isOn) {
+    this.timer?.destroy();
+    this.timer = isOn ? new DispatchTimer(this.gpu.device) : null;
+  }
+
   /** Makes the running chunk stop at its next submit. */
   cancel() {
     this.cancelled = true;
   }
 
   destroy() {
+    this.profile(false);
     for (const handle of [...this.states.keys()]) this.freeState(handle);
     for (const buffer of this.buffers.values()) buffer.destroy();
     this.buffers.clear();

@@ -14,6 +14,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from . import _sync
+from .backends.profile import Profile
+from .backends.webgpu_common import WebGpuExecutor
+from .errors import InvalidInputError
 
 if TYPE_CHECKING:
     from .model import Model
@@ -52,6 +55,7 @@ class BenchResult:
     prefill_tokens_per_s: dict[int, float] = field(default_factory=dict)
     decode_tokens_per_s: float = 0.0
     decode_ms_median: float = 0.0
+    python_step_ms: float | None = None
     dispatches_per_token: float = 0.0
     submits_per_token: float = 0.0
     bytes_read_per_token: float = 0.0
@@ -107,17 +111,59 @@ async def _measure_decode(model: Model, n_tokens: int, result: BenchResult) -> N
     assert found is not None
     found = await session.run([int(found[-1])], "argmax")  # the decode plan's first use
     before = (stats.dispatches, stats.submits, stats.bytes_read)
-    times = []
+    times, python_ms = [], []
     for _ in range(n_tokens):
         assert found is not None
-        started = time.perf_counter()
+        started, device_ms = time.perf_counter(), stats.device_ms
         found = await session.run([int(found[-1])], "argmax")
         times.append(time.perf_counter() - started)
+        python_ms.append(times[-1] * 1e3 - (stats.device_ms - device_ms))
     after = (stats.dispatches, stats.submits, stats.bytes_read)
     result.decode_tokens_per_s = n_tokens / sum(times)
     result.decode_ms_median = median(times) * 1e3
+    if stats.device_ms:
+        result.python_step_ms = median(python_ms)
     per_token = [(b - a) / n_tokens for a, b in zip(before, after, strict=True)]
     result.dispatches_per_token, result.submits_per_token, result.bytes_read_per_token = per_token
+
+
+def profile(
+    model: Model, options: BenchOptions, *, on_step: Callable[[str], None] = lambda label: None
+) -> Profile:
+    """Return where the time goes; the synchronous form of ``profile_async``."""
+    return _sync.run(profile_async(model, options, on_step=on_step))
+
+
+async def profile_async(
+    model: Model, options: BenchOptions, *, on_step: Callable[[str], None] = lambda label: None
+) -> Profile:
+    """Return the time of every kernel in one prompt (the shortest) and ``n_decode`` tokens."""
+    executor, session = model.executor, model.default_session
+    if not isinstance(executor, WebGpuExecutor):
+        raise InvalidInputError(
+            f"The {model.device.backend} backend has no kernels to profile.",
+            hint="Use a GPU: --device gpu.",
+        )
+    n_prompt = min(options.prefill)
+    on_step("warming up")
+    session.reset()
+    await _prefill_and_decode(model, n_prompt, 1)
+    on_step(f"profiling a prompt of {n_prompt} tokens and {options.n_decode} more")
+    found = executor.start_profile()
+    try:
+        await _prefill_and_decode(model, n_prompt, options.n_decode)
+    finally:
+        executor.stop_profile()
+    return found
+
+
+async def _prefill_and_decode(model: Model, n_prompt: int, n_decode: int) -> None:
+    session = model.default_session
+    session.reset()
+    found = await session.run(bench_ids(model, n_prompt), "argmax")
+    for _ in range(n_decode):
+        assert found is not None
+        found = await session.run([int(found[-1])], "argmax")
 
 
 def bench_ids(model: Model, n_tokens: int) -> list[int]:
@@ -150,6 +196,7 @@ def table_rows(results: Sequence[BenchResult]) -> list[tuple[str, ...]]:
         ),
         ("decode, tokens/s", lambda r: _number(r.decode_tokens_per_s)),
         ("decode, ms a token (median)", lambda r: _number(r.decode_ms_median)),
+        ("of these Python, ms", lambda r: _number(r.python_step_ms)),
         ("dispatches a token", lambda r: f"{r.dispatches_per_token:.0f}"),
         ("submits a token", lambda r: f"{r.submits_per_token:.0f}"),
         ("bytes read back a token", lambda r: f"{r.bytes_read_per_token:.0f}"),

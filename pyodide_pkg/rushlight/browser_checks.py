@@ -57,6 +57,20 @@ async def answer_items(source: Any, backend: str, options: str, on_step: OnStep)
 
 
 @enveloped
+async def profile(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """Where a model's time goes here: the rows of a ``Profile``, and the device in words."""
+    from .bench import BenchOptions, profile_async
+
+    choice = BenchOptions(prefill=(16,), n_decode=json.loads(options).get("n_decode", 4))
+    model = await open_model(source, backend, n_ctx=choice.n_ctx)
+    try:
+        found = await profile_async(model, choice, on_step=on_step)
+        return {**found.to_json(), "text": found.text(), "kernels": model.device.kernels}
+    finally:
+        model.close()
+
+
+@enveloped
 async def measure(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
     """The bench's numbers for a model (``{"is_quick": bool}``), as ``BenchResult`` fields."""
     from .bench import BenchOptions, measure_async

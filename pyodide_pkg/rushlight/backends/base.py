@@ -66,6 +66,8 @@ class RunStats:
     full_reads: int = 0
     """Draws that no candidates decided, so that every logit was read."""
     host_ms: float = 0.0
+    device_ms: float = 0.0
+    """Of ``host_ms``, what a page's JavaScript and its GPU took; the rest is Python's own."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -149,27 +151,53 @@ class BrowserDevice:
         for slot, words in step.writes:
             self._model.write(slot, 0, to_js(words.tobytes()))
         self.stats.dispatches += len(step.order(step.start, step.stop))
-        want = OUTPUTS.index(step.output)
         with js_errors():
-            result = await self._run(
-                state,
-                step.plan,
-                step.start,
-                step.stop,
-                want,
-                step.read_bytes,
-                *step.tail,
-                step.n_repeats,
-            )
+            if self._profile is None:
+                result = await self._replay(state, step)
+            else:
+                result = await self._replay_timed(state, step, self._profile)
         self.stats.submits = int(self._model.submits)
+        self.stats.device_ms = float(self._model.runMs)
         if result is None:
             return None
         self.stats.bytes_read += step.read_bytes
         return np.frombuffer(result.to_bytes(), np.uint8)
 
+    def _replay(self, state: int, step: Step) -> Any:
+        want = OUTPUTS.index(step.output)
+        return self._run(
+            state,
+            step.plan,
+            step.start,
+            step.stop,
+            want,
+            step.read_bytes,
+            *step.tail,
+            step.n_repeats,
+        )
+
+    async def _replay_timed(self, state: int, step: Step, profile: Profile) -> Any:
+        words = step.input_words[:3].tolist()
+        if profile.has_timestamps:
+            result = await self._replay(state, step)
+            timed = json.loads(self._model.timer.takeJson())
+            profile.add(step.plan, [i for i, _ in timed], [ms for _, ms in timed], words)
+            return result
+        result, order = None, step.order(step.start, step.stop)
+        for n, i in enumerate(order, 1):
+            is_last = n == len(order)
+            alone = replace(step, start=i, stop=i + 1, tail=(0, 0), n_repeats=1)
+            if not is_last:
+                alone = replace(alone, output=None, read_bytes=0)
+            started = perf_counter()
+            result = await self._replay(state, alone)
+            profile.add(step.plan, [i], [(perf_counter() - started) * 1e3], words)
+        return result
+
     def profile(self, profile: Profile | None) -> None:
         """Time each dispatch into ``profile`` from now on; None ends that."""
         self._profile = profile
+        self._model.profile(profile is not None and profile.has_timestamps)
 
     def fork(self) -> BrowserDevice:
         """The page's device for another program; closing it leaves this one open."""
