@@ -23,6 +23,8 @@ class GenerateOptions:
     stop: str | Sequence[str] | None = ()
     ignore_eos: bool = False
     progress: ProgressFn | None = None
+    run_ahead: int | None = None
+    """Greedy steps that a device runs at once; None: by their measured time."""
 
     def __post_init__(self) -> None:
         check_count("max_tokens", self.max_tokens)

@@ -201,12 +201,14 @@ class Model:
         ignore_eos: bool = False,
         session: Session | None = None,
         progress: ProgressFn | None = None,
+        run_ahead: int | None = None,
         **sampling: Any,
     ) -> Generation:
         """Continue a prompt; iterate the result with ``for`` or ``async for``.
 
         Sampling options are the fields of ``SamplingParams`` (``temperature=0`` is greedy). What
-        the session already holds of the prompt is not computed again.
+        the session already holds of the prompt is not computed again. ``run_ahead`` fixes how
+        many greedy steps a device runs at once; else their measured time decides.
         """
         if session is not None and session.model is not self:
             raise InvalidInputError("The session belongs to another model.")
@@ -215,7 +217,11 @@ class Model:
             params = SamplingParams(**sampling)
         except TypeError as error:
             raise InvalidInputError(f"Unknown sampling option: {error}.") from error
-        options = GenerateOptions(max_tokens, params, stop, ignore_eos, progress)
+        if unknown := [i for i in params.logit_bias if i >= self.n_vocab]:
+            raise InvalidInputError(
+                f"logit_bias names the id {unknown[0]}; the vocabulary has {self.n_vocab}."
+            )
+        options = GenerateOptions(max_tokens, params, stop, ignore_eos, progress, run_ahead)
         return Generation(
             session or self.default_session, self.tokenizer, self.check_ids(ids), options
         )

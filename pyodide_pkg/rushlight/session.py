@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .backends.auto import breathe
 from .backends.base import Progress, ProgressFn, Want
+from .candidates import Candidates, SampleInputs
+from .decoding import Decoder, RunAhead
 from .errors import ContextFullError, EngineError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class Session:
         del self.tokens[shared:]
         return shared
 
+    @overload
     async def run(
         self,
         ids: Sequence[int],
@@ -87,8 +90,32 @@ class Session:
         all_rows: bool = False,
         progress: ProgressFn | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
-    ) -> NDArray[Any] | None:
+    ) -> NDArray[Any] | None: ...
+
+    @overload
+    async def run(
+        self,
+        ids: Sequence[int],
+        want: SampleInputs,
+        *,
+        turn: int | None = None,
+        progress: ProgressFn | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> Candidates | None: ...
+
+    async def run(
+        self,
+        ids: Sequence[int],
+        want: Want | SampleInputs,
+        *,
+        turn: int | None = None,
+        all_rows: bool = False,
+        progress: ProgressFn | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> NDArray[Any] | Candidates | None:
         """Append ``ids`` by chunks; the result for the last token, or for each of ``ids``.
+
+        ``want`` is an array's name, or what a draw needs: then the answer is its candidates.
 
         ``turn`` is what ``take_turn`` gave, for a caller that goes on after other calls. Returns
         None when cancelled between chunks; what was run stays in ``tokens``.
@@ -100,16 +127,14 @@ class Session:
                 f"{len(self.tokens) + len(ids)} tokens do not fit the context of {self.n_ctx}.",
                 hint="Start a new conversation, or load the model with a larger context.",
             )
-        results: list[NDArray[Any]] = []
+        results: list[NDArray[Any] | Candidates] = []
         size = self._model.n_batch
         for start in range(0, len(ids), size):
             chunk = list(ids[start : start + size])
             is_last = start + size >= len(ids)
             rows = range(len(chunk)) if all_rows else range(len(chunk) - is_last, len(chunk))
-            wanted: Want = want if all_rows or is_last else "none"
-            position = len(self.tokens)
-            result = await self._model.executor.forward(
-                self._state, chunk, position, list(rows), wanted
+            result = await self._run_chunk(
+                chunk, list(rows), want if all_rows or is_last else "none"
             )
             self._check_turn(turn)
             self.tokens.extend(chunk)
@@ -120,7 +145,30 @@ class Session:
             await breathe()
             if is_cancelled() and not is_last:
                 return None
-        return np.concatenate(results) if results else None
+        if results and isinstance(results[0], Candidates):
+            return results[0]
+        return np.concatenate(cast("list[NDArray[Any]]", results)) if results else None
+
+    async def _run_chunk(
+        self, chunk: list[int], rows: list[int], want: Want | SampleInputs
+    ) -> NDArray[Any] | Candidates | None:
+        executor, position = self._model.executor, len(self.tokens)
+        if isinstance(want, SampleInputs):
+            return await executor.candidates(self._state, chunk, position, want)
+        return await executor.forward(self._state, chunk, position, rows, want)
+
+    async def run_ahead(self, token: int, n_steps: int, turn: int) -> list[int]:
+        """Greedy steps from ``token`` on; each counts only once it is given to ``accept``."""
+        self._check_turn(turn)
+        made = await self._model.executor.run_ahead(self._state, token, len(self.tokens), n_steps)
+        self._check_turn(turn)
+        await breathe()
+        return [int(i) for i in made]
+
+    def accept(self, token: int, turn: int) -> None:
+        """Take a token that the device already holds as the next one."""
+        self._check_turn(turn)
+        self.tokens.append(token)
 
     async def stream(
         self,
@@ -135,22 +183,18 @@ class Session:
         turn = self.take_turn()
         stats.n_prompt, stats.n_reused = len(ids), self.reuse(ids)
         sampler = self._model.sampler(options)
-        want: Want = "argmax" if sampler.is_plain_argmax else "logits"
+        ahead = RunAhead(self._model.executor.max_ahead, options.run_ahead)
+        decoder = Decoder(self, sampler, turn, ahead)
         history = list(ids)
-        result = await self.run(
-            ids[stats.n_reused :],
-            want,
-            turn=turn,
-            progress=options.progress,
-            is_cancelled=is_cancelled,
+        token = await decoder.first(
+            ids[stats.n_reused :], history, progress=options.progress, is_cancelled=is_cancelled
         )
         stats.prefill_ms = (time.perf_counter() - started) * 1e3
         decode_started = time.perf_counter()
         while True:
-            if result is None or is_cancelled():
+            if token is None or is_cancelled():
                 stats.finish_reason = "cancelled"
                 return
-            token = int(result[0]) if want == "argmax" else sampler.sample(result[0], history)
             if token < 0:
                 raise bad_logits()
             if token in self._model.tokenizer.eos_ids and not options.ignore_eos:
@@ -166,7 +210,8 @@ class Session:
             if len(self.tokens) >= self.n_ctx:
                 stats.finish_reason = "context_full"
                 return
-            result = await self.run([token], want, turn=turn, is_cancelled=is_cancelled)
+            n_left = min(options.max_tokens - stats.n_generated, self.n_ctx - len(self.tokens))
+            token = await decoder.following(token, history, n_left)
             stats.decode_ms = (time.perf_counter() - decode_started) * 1e3
 
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Any:

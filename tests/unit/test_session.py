@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from rushlight.candidates import Candidates, SampleInputs, all_candidates
+from rushlight.decoding import RunAhead
 from rushlight.errors import ContextFullError, EngineError, InvalidInputError
 from rushlight.generate import GenerateOptions, Generation
 from rushlight.sampling import Sampler, SamplingParams
@@ -21,8 +24,9 @@ EOS = 0
 class CountingExecutor:
     """Answers token + 1, and remembers every call."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_ahead: int = 1) -> None:
         self.calls: list[tuple[list[int], int, str]] = []
+        self.max_ahead = max_ahead
 
     def new_state(self) -> dict[str, int]:
         return {}
@@ -35,6 +39,19 @@ class CountingExecutor:
             return None
         following = np.array([(tokens[row] + 1) % 50 for row in out_rows], np.int32)
         return following if want == "argmax" else np.eye(50, dtype=np.float32)[following] * 30
+
+    async def candidates(
+        self, state: Any, tokens: Sequence[int], position: int, inputs: SampleInputs
+    ) -> Candidates:
+        self.calls.append((list(tokens), position, "candidates"))
+        logits = np.eye(50, dtype=np.float32)[(tokens[-1] + 1) % 50] * 30
+        return all_candidates(logits, inputs)
+
+    async def run_ahead(
+        self, state: Any, token: int, position: int, n_steps: int
+    ) -> NDArray[np.int32]:
+        self.calls.append(([token], position, f"ahead {n_steps}"))
+        return np.arange(token + 1, token + 1 + n_steps, dtype=np.int32) % 50
 
     def rewind(self, state: Any, position: int) -> int:
         return position
@@ -49,9 +66,9 @@ class Letters:
         return SimpleNamespace(push=lambda token: chr(96 + token), flush=lambda: "")
 
 
-def make_model(n_ctx: int = 64, n_batch: int = 4) -> Any:
+def make_model(n_ctx: int = 64, n_batch: int = 4, max_ahead: int = 1) -> Any:
     return SimpleNamespace(
-        executor=CountingExecutor(),
+        executor=CountingExecutor(max_ahead),
         tokenizer=Letters(),
         n_ctx=n_ctx,
         n_batch=n_batch,
@@ -80,13 +97,67 @@ def test_prefill_goes_by_chunks_and_only_the_last_asks_for_an_answer() -> None:
     assert made.finish_reason == "length" and made.stats.n_generated == 3
 
 
-def test_sampling_asks_for_logits() -> None:
+def test_sampling_asks_for_candidates() -> None:
     model = make_model()
     made = generation(
         model, Session(model), [1], max_tokens=2, sampling=SamplingParams(temperature=1.0, seed=1)
     )
     assert made.text() == "bc"
-    assert [want for _, _, want in model.executor.calls] == ["logits", "logits"]
+    assert [want for _, _, want in model.executor.calls] == ["candidates", "candidates"]
+
+
+def ahead_wants(model: Any) -> list[str]:
+    return [want for _, _, want in model.executor.calls]
+
+
+def test_greedy_steps_run_ahead_by_what_is_still_wanted() -> None:
+    model = make_model(n_ctx=30, max_ahead=8)
+    session = Session(model)
+    made = generation(model, session, [1], max_tokens=12, run_ahead=8)
+    assert made.text() == "bcdefghijklm" and made.finish_reason == "length"
+    assert ahead_wants(model) == ["argmax", "ahead 8", "ahead 3"]
+    assert session.tokens == list(range(1, 13))  # the last token is never fed
+    model.executor.calls.clear()
+    made = generation(model, session, list(range(1, 29)), max_tokens=9, run_ahead=8)
+    assert made.text() and made.finish_reason == "context_full"
+    assert ahead_wants(model)[-1] == "ahead 2" and len(session.tokens) == 30
+
+
+def test_steps_past_an_end_are_rolled_back() -> None:
+    model = make_model(max_ahead=8)
+    session = Session(model)
+    made = generation(model, session, [45], max_tokens=20, run_ahead=8)
+    assert len(list(made)) == 4 and made.finish_reason == "stop"
+    assert session.tokens == [45, 46, 47, 48, 49]
+    made = generation(model, session, [1, 2], max_tokens=20, stop=("fg",), run_ahead=8)
+    assert made.text() == "cde" and session.tokens == [1, 2, 3, 4, 5, 6]
+    made = generation(model, session, [1, 2, 3, 4, 9], max_tokens=1)
+    assert made.text() == "j" and made.stats.n_reused == 4
+
+
+def test_cancel_inside_a_run_ahead_keeps_the_tokens_taken() -> None:
+    model = make_model(max_ahead=8)
+    session = Session(model)
+    made = generation(model, session, [1], max_tokens=20, run_ahead=8)
+    pieces = []
+    for piece in made:
+        pieces.append(piece)
+        if piece == "d":
+            made.cancel()
+    assert pieces == ["b", "c", "d"] and made.finish_reason == "cancelled"
+    assert session.tokens == [1, 2, 3, 4]
+
+
+def test_how_far_follows_the_measured_time() -> None:
+    ahead = RunAhead(8)
+    assert ahead.n_steps(20) == 1
+    ahead.measured(1, 2.0)
+    assert ahead.n_steps(20) == 8 and ahead.n_steps(3) == 3 and ahead.n_steps(0) == 1
+    ahead.measured(8, 160.0)
+    assert ahead.n_steps(20) == 2
+    ahead.measured(2, 3000.0)
+    assert ahead.n_steps(20) == 1
+    assert RunAhead(8, 3).n_steps(20) == 3 and RunAhead(1, 3).n_steps(20) == 1
 
 
 def test_async_iteration_gives_the_same_pieces() -> None:
