@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from rushlight.backends import variants
+from rushlight.backends import variant_trials, variants
 from rushlight.backends.base import DeviceInfo, LoadOptions
 from rushlight.backends.file_store import FileStore, cache_dir
-from rushlight.backends.variant_trials import Trial, timed_weights, trials_for
+from rushlight.backends.variant_trials import Trial, timed_layer, trials_for
 from rushlight.backends.variants import VARIANTS, KernelVariant, choose_variants
 from rushlight.errors import DeviceError, InvalidInputError
 from rushlight.gguf.config import read_config
 from rushlight.gguf.splits import open_parts
+from rushlight.graph.verify import verify
 from rushlight.models import build_graph
 
 OPTIONS = LoadOptions(n_ctx=64)
@@ -55,7 +56,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: Any) -> Any:
         tried.append(f"{name}/{trial.name}")
         return "wrong" if (name, trial.phase) in bad else ""
 
-    async def time_variant(device: Any, name: str, weights: Any) -> dict[str, float]:
+    async def time_variant(device: Any, name: str, layer: Any) -> dict[str, float]:
         timed.append(name)
         return times[name]
 
@@ -166,7 +167,16 @@ def test_trials_cover_the_models_ops_and_types(model: Any) -> None:
     assert len(trials_for(graph, file)) < 24
 
 
-def test_timed_weights_are_bounded(model: Any) -> None:
-    weights = timed_weights(*model, is_software=True)
-    assert 1 <= len(weights) <= 3
-    assert all(w.n_rows * w.n_cols <= max(1 << 18, 64 * w.n_cols) for w in weights)
+def test_the_timed_layer_is_the_first_and_bounded(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = timed_layer(*model, is_software=True)
+    assert layer is not None
+    verify(layer.graph)
+    assert {name.partition(".")[0] for name in layer.file.tensors} == {"blk", "token_embd"}
+    assert not [name for name in layer.file.tensors if name.startswith("blk.1")]
+    assert layer.file.tensors["token_embd.weight"].n_rows == 64
+    assert {"attention", "glu"} <= {node.op for node in layer.graph.nodes}
+    monkeypatch.setattr(variant_trials, "SOFTWARE_VALUES", 1000)
+    assert timed_layer(*model, is_software=True) is None
+    assert timed_layer(*model, is_software=False) is not None

@@ -1,17 +1,14 @@
-"""How a kernel variant is tried on a device: op cases for its answers, large products for speed."""
+"""How a kernel variant is tried on a device: op cases for its answers, a layer for its speed."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import zlib
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, get_args
 
-from ..gguf.quants import QUANTS
 from ..gguf.reader import GgufFile, TensorInfo
-from ..graph.builder import GraphBuilder
-from ..graph.ir import Graph
+from ..graph.ir import Graph, Node, Weight
 from ..graph.rewrite import Phase, fuse
 from ..ops import OPS, Case, OpDef
 from ..plan.builder import Variant
@@ -24,12 +21,15 @@ COMMON_OPS = frozenset(
 )
 """Ops with the same kernels in every variant (or, the last one, with those of ``matmul``)."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
-N_TIMED = 3
-"""Weights that a variant is timed on: those that most of the model's bytes are shaped like."""
-TIMED_VALUES = {True: 1 << 18, False: 1 << 24}
-"""Values of each timed weight, by whether the adapter is software: a fraction of a second."""
+SOFTWARE_VALUES = 24 << 20
+"""Most weights of a layer that a software adapter is timed on: a fraction of a second."""
 TIMED_TOKENS = {True: 16, False: 64}
+"""Length of the timed prompt, by whether the adapter is software."""
+TIMED_CONTEXT = 256
+TIMED_ROWS = 64
+"""Rows kept of a table that is only looked up: its size makes no difference to the time."""
 TIMED_MS, TIMED_RUNS = 60.0, 8
+ONE = b"\x00\x00\x80\x3f"
 
 
 @dataclass(frozen=True)
@@ -97,85 +97,105 @@ def _factors(graph: Graph) -> list[str]:
 
 
 @dataclass(frozen=True)
-class TimedWeight:
-    """A weight like the model's: same type and row length, and as many rows as are worth it."""
+class TimedLayer:
+    """The model's first layer: what every other one costs too."""
 
-    type_name: str
-    n_rows: int
-    n_cols: int
+    graph: Graph
+    file: GgufFile
+
+    @property
+    def n_values(self) -> int:
+        """Weights in it, lookup tables aside."""
+        return sum(info.n_elements for info in self.file.tensors.values())
 
     def words(self) -> str:
-        """How the memory calls it."""
-        return f"{self.type_name} {self.n_rows}x{self.n_cols}"
+        """How the memory calls it: the same for models of the same shapes and types."""
+        parts = [f"{t.type.name} {list(t.shape)}" for t in self.file.tensors.values()]
+        parts += [f"{node.op} {sorted(node.attrs.items())}" for node in self.graph.nodes]
+        return f"{self.graph.architecture} {zlib.crc32(' '.join(parts).encode()):08x}"
 
 
-def timed_weights(graph: Graph, file: GgufFile, is_software: bool) -> tuple[TimedWeight, ...]:
-    """The shapes that most of the bytes a decode step reads have, largest first."""
-    n_bytes: Counter[TimedWeight] = Counter()
-    for name in _factors(graph):
-        tensor = file.tensors[name]
-        most = max(64, TIMED_VALUES[is_software] // tensor.n_cols)
-        rows = min(tensor.n_rows, most)
-        n_bytes[TimedWeight(tensor.type.name, rows, tensor.n_cols)] += tensor.n_bytes
-    return tuple(weight for weight, _ in n_bytes.most_common(N_TIMED))
+def timed_layer(graph: Graph, file: GgufFile, is_software: bool) -> TimedLayer | None:
+    """The first layer as a model of its own; None if it is too much work for the adapter."""
+    nodes = list(graph.nodes)
+    for i, node in enumerate(graph.nodes):
+        if any(value.startswith(("blk.1.", "kv.1")) for value in node.inputs.values()):
+            nodes = nodes[:i]
+            break
+    read = {value for node in nodes for value in node.inputs.values()}
+    left = [v for node in nodes for v in node.outputs.values() if v not in read]
+    outputs = {f"y{i}": value for i, value in enumerate(left[:-1])}
+    nodes.append(Node("select_rows", {"x": left[-1], "rows": "out_rows"}, {"y": "last"}, {}))
+    tables = {node.inputs["table"] for node in nodes if node.op == "get_rows"}
+    tables -= {node.inputs.get("weight") for node in nodes}
+    tensors = {
+        name: _shortened(file.tensors[name]) if name in tables else file.tensors[name]
+        for name in graph.weights
+        if name in read
+    }
+    layer = Graph(
+        graph.architecture,
+        tuple(nodes),
+        {name: Weight(info.shape) for name, info in tensors.items()},
+        {name: state for name, state in graph.state.items() if name in read},
+        {**outputs, "logits": "last"},
+    )
+    timed = TimedLayer(layer, GgufFile(3, {}, tensors, 0, 0))
+    return None if is_software and timed.n_values > SOFTWARE_VALUES else timed
 
 
-async def time_variant(
-    device: Device, variant: Variant, weights: Sequence[TimedWeight]
-) -> dict[Phase, float]:
-    """Milliseconds that the products take for one token, and for a short chunk of a prompt.
+def _shortened(info: TensorInfo) -> TensorInfo:
+    rows = min(TIMED_ROWS, info.n_rows)
+    return replace(info, shape=(rows, info.n_cols), n_bytes=rows * info.row_bytes)
 
-    The weights are fresh buffers, all zeros: values make no difference to the time.
+
+async def time_variant(device: Device, variant: Variant, layer: TimedLayer) -> dict[Phase, float]:
+    """Milliseconds that the layer takes for one token, and for a short prompt.
+
+    Its weights are fresh buffers, all zeros: values make no difference to the time.
     """
     n = TIMED_TOKENS[device.is_software]
     executor = WebGpuExecutor(device.fork(), _compile_empty)
     try:
-        options = LoadOptions(n_ctx=n, n_batch=n, variant=variant, self_test=False)
-        await executor.load(*_products(weights), [], options, _quiet)
+        options = LoadOptions(TIMED_CONTEXT, n_batch=n, variant=variant, self_test=False)
+        await executor.load(layer.graph, layer.file, [_Ones()] * 64, options, _quiet)
         state = executor.new_state()
-        decode = await _fastest(executor, state, 1)
-        prefill = await _fastest(executor, state, n)
+        prefill = await _fastest(executor, state, n, 0)
+        decode = await _fastest(executor, state, 1, TIMED_CONTEXT - 1)
         return {"decode": decode, "prefill": prefill}
     finally:
         executor.close()
 
 
-async def _fastest(executor: WebGpuExecutor, state: Any, n_tokens: int) -> float:
+async def _fastest(executor: WebGpuExecutor, state: Any, n_tokens: int, position: int) -> float:
     """The shortest of a few runs in milliseconds; the first one, which makes bind groups, aside."""
     times: list[float] = []
     for _ in range(TIMED_RUNS + 1):
         started = perf_counter()
-        await executor.forward(state, [0] * n_tokens, 0, [], "none")
+        await executor.forward(state, [0] * n_tokens, position, [], "none")
         times.append((perf_counter() - started) * 1e3)
         if sum(times) > TIMED_MS and len(times) > 1:
             break
     return min(times[1:])
 
 
-def _products(weights: Sequence[TimedWeight]) -> tuple[Graph, GgufFile]:
-    """A model that multiplies one row per token with every weight."""
-    tensors: dict[str, TensorInfo] = {}
-    for i, weight in enumerate(weights):
-        shapes = {f"x{i}": ("F32", (1, weight.n_cols))}
-        shapes[f"w{i}"] = (weight.type_name, (weight.n_rows, weight.n_cols))
-        for name, (type_name, shape) in shapes.items():
-            fmt = QUANTS[type_name]
-            n_bytes = shape[0] * shape[1] // fmt.block_size * fmt.type_size
-            tensors[name] = TensorInfo(name, shape, fmt, 0, n_bytes)
-    g = GraphBuilder("products", {name: info.shape for name, info in tensors.items()})
-    products = [
-        g.node("matmul", {"x": g.embed(f"x{i}"), "weight": g.weight(f"w{i}")})
-        for i in range(len(weights))
-    ]
-    outputs = {f"y{i}": y for i, y in enumerate(products[1:])}
-    outputs["logits"] = g.select_outputs(products[0])
-    return g.build(**outputs), GgufFile(3, {}, tensors, 0, 0)
-
-
 async def _compile_empty(*arguments: Any) -> Program:
     """A program whose weights stay as the device made them."""
     program = await compile_model(*arguments)
     return replace(program, model_plan=replace(program.model_plan, uploads=()))
+
+
+class _Ones:
+    """Stands for the file where planning reads a small tensor: rope factors must not be zero."""
+
+    name, size = "ones", 1 << 62
+
+    async def read(self, offset: int, n: int) -> bytes:
+        """``n`` bytes of float32 ones."""
+        return (ONE * (n // 4 + 1))[:n]
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
 
 def _quiet(progress: Progress) -> None:

@@ -2,8 +2,8 @@
 
 A variant is a way of spreading the same work over threads. The first time an adapter is seen,
 each variant runs op cases on that very device against the numpy reference, and is dropped,
-visibly, where it fails. Of the ones left the fastest on the model's own shapes is taken, for
-decode and for prefill apart. Both findings are remembered per adapter, driver and engine.
+visibly, where it fails. Of the ones left the fastest on a layer of the model's shapes is taken,
+for decode and for prefill apart. Both findings are remembered per adapter, driver and engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..graph.rewrite import Phase
 from ..plan.builder import Variant
 from ..shaders import shader_root
 from .base import LoadOptions, Progress, ProgressFn
-from .variant_trials import PHASES, Trial, time_variant, timed_weights, trials_for
+from .variant_trials import PHASES, Trial, time_variant, timed_layer, trials_for
 from .webgpu_common import Device
 
 
@@ -169,17 +169,17 @@ async def _times(
     right: Mapping[Phase, list[Variant]],
     progress: ProgressFn,
 ) -> dict[str, dict[str, float]]:
-    """Milliseconds of each variant on the model's largest weights, where there is a choice."""
+    """Milliseconds of each variant on the model's first layer, where there is a choice."""
     names = list(dict.fromkeys(n for names in right.values() if len(names) > 1 for n in names))
-    weights = timed_weights(graph, file, device.is_software)
-    if not names or not weights:
+    layer = timed_layer(graph, file, device.is_software)
+    if not names or layer is None:
         return {}
-    known = memory.times.setdefault(json.dumps([w.words() for w in weights]), {})
+    known = memory.times.setdefault(layer.words(), {})
     for i, name in enumerate(names):
         if all(name in known.get(phase, {}) for phase in PHASES):
             continue
         progress(Progress("plan", f"Timing the kernels ({name})", i, len(names)))
-        for phase, ms in (await time_variant(device, name, weights)).items():
+        for phase, ms in (await time_variant(device, name, layer)).items():
             known.setdefault(phase, {})[name] = round(ms, 4)
     return {p: {n: known[p][n] for n in right[p]} for p in PHASES if len(right[p]) > 1}
 
@@ -212,7 +212,7 @@ class _Memory:
 
     @property
     def times(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Milliseconds by weights, phase and variant."""
+        """Milliseconds by layer, phase and variant."""
         return cast("dict[str, dict[str, dict[str, float]]]", self._known["times_ms"])
 
     async def save(self) -> None:
