@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .errors import EngineError, InvalidInputError, TemplateError
+from .errors import EngineError, InvalidInputError, TemplateError, shown_text
 
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer
@@ -315,7 +315,7 @@ class _Template:
 
     def render(self, **variables: Any) -> str:
         """Return the rendered text; raises TemplateError with the line of the template."""
-        from .chat_sandbox import Budget
+        from .chat_budget import Budget
 
         with self._lock:
             self._environment.budget = Budget()
@@ -333,7 +333,8 @@ def _template_error(what: str, error: Exception) -> EngineError:
         return TemplateError(
             f"{error.message}{place and f' ({place.strip()})'}", hint=error.hint, code=error.code
         )
-    detail = "too deeply nested" if isinstance(error, RecursionError) else str(error)
+    is_deep = isinstance(error, RecursionError)
+    detail = "too deeply nested" if is_deep else shown_text(error, 300)
     return TemplateError(
         f"The model's chat template {what}{place}: {detail or type(error).__name__}",
         hint="The template came with the file; use another conversion of this model.",

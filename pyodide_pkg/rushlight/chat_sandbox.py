@@ -1,8 +1,8 @@
-"""Run a chat template from an untrusted file: jinja2's sandbox, plus limits on work and size.
+"""Run a chat template from an untrusted file: jinja2's sandbox, plus limits on work and memory.
 
 jinja2's sandbox keeps a template away from Python's internals but lets it loop and grow text
-without end. Here every loop, call, filter, literal and joined text is charged to a ``Budget``:
-the template's syntax tree is rewritten so that none of them can be reached around it.
+without end. Here every loop, call, filter, comparison, literal and joined text is charged to a
+``Budget``: the template's syntax tree is rewritten so that none of them can be reached around it.
 
 Imported on first use only: jinja2 takes 0.4 s to import in Pyodide.
 """
@@ -11,93 +11,36 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import GeneratorType
 from typing import Any
 
 from jinja2 import nodes, pass_context
-from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from .errors import TemplateError
-
-MAX_STEPS = 300_000
-MAX_TEXT = 4_000_000
-"""Characters of one value, and of the whole output."""
-MAX_ITEMS = 100_000
-MAX_DEPTH = 100
-MAX_INT_BITS = 4096
-MAX_ARGUMENT = 10_000
-MAX_SECONDS = 5.0
-
-FILTERS = frozenset(
-    """abs batch capitalize count d default dictsort e escape first float groupby indent int items
-    join last length list lower map max min reject rejectattr replace reverse round safe select
-    selectattr sort string title tojson trim unique upper""".split()
+from .chat_budget import MAX_DEPTH, MAX_TEXT, Budget, Size, limit_error
+from .chat_checks import (
+    FILTERS,
+    check_call,
+    check_filter,
+    check_format,
+    check_percent,
+    check_power,
+    check_product,
 )
-TEXT_METHODS = frozenset(
-    """capitalize casefold count endswith find format index isalnum isalpha isascii isdecimal
-    isdigit islower isnumeric isspace istitle isupper join lower lstrip partition removeprefix
-    removesuffix replace rfind rindex rpartition rsplit rstrip split splitlines startswith strip
-    swapcase title upper""".split()
-)
+from .errors import TemplateError, shown_text
 
+MAX_NODES = 30_000
+"""Of a template's syntax tree; shipped templates have up to a few thousand."""
 
-class Budget:
-    """What one rendering may still use. Each method raises TemplateError when it is used up."""
-
-    def __init__(self) -> None:
-        self._steps = MAX_STEPS
-        self._output = MAX_TEXT
-        self._deadline = time.monotonic() + MAX_SECONDS
-
-    def spend(self, steps: int = 1) -> None:
-        """Charge for work."""
-        self._steps -= steps
-        if self._steps < 0 or time.monotonic() > self._deadline:
-            raise limit_error(f"runs for more than {MAX_STEPS} steps or {MAX_SECONDS:g} seconds")
-
-    def write(self, n_chars: int) -> None:
-        """Charge for output."""
-        self._output -= n_chars
-        if self._output < 0:
-            raise limit_error(f"writes more than {MAX_TEXT} characters")
-
-    def admit(self, value: Any) -> Any:
-        """Return a new value if it is small when written out in full; generators become lists."""
-        if isinstance(value, GeneratorType):
-            value = self._listed(value)
-        self._measure(value, [MAX_TEXT, MAX_ITEMS], 0)
-        return value
-
-    def _listed(self, items: Any) -> list[Any]:
-        found = []
-        for item in items:
-            self.spend()
-            found.append(item)
-        return found
-
-    def _measure(self, value: Any, left: list[int], depth: int) -> None:
-        if isinstance(value, str):
-            left[0] -= len(value)
-        elif isinstance(value, int):
-            if value.bit_length() > MAX_INT_BITS:
-                raise limit_error("computes a number that is too large")
-        elif isinstance(value, (list, tuple, dict, set)):
-            left[1] -= len(value)
-            if depth > MAX_DEPTH or left[1] < 0:
-                raise limit_error("makes a list that is too large")
-            parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-            for part in parts:
-                self._measure(part, left, depth + 1)
-        if left[0] < 0:
-            raise limit_error(f"makes a text of more than {MAX_TEXT} characters")
+_EXISTING = frozenset("count d default first last length max min".split())
+"""Filters that return a part of what they are given, or a number."""
 
 
 class ChatEnvironment(ImmutableSandboxedEnvironment):
@@ -120,7 +63,9 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.filters.update(_COUNTERS)
         for name in ("lipsum", "cycler", "joiner"):
             del self.globals[name]
-        self.globals.update(raise_exception=raise_exception, strftime_now=strftime_now)
+        self.globals.update(
+            namespace=OpaqueNamespace, raise_exception=raise_exception, strftime_now=strftime_now
+        )
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
@@ -129,34 +74,50 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return counted
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """Charge for every call; text methods are checked before they make anything large."""
-        __self.budget.spend()
+        """Charge for every call; methods are checked before they make anything large."""
+        budget = __self.budget
+        budget.spend()
         if isinstance(__obj, LoopContext) and args:
-            args = (_count(__self.budget, args[0]), *args[1:])
-        _check_text_method(__obj, args)
-        _check_integers(args, kwargs, 2**31)
-        return __self.budget.admit(super().call(__context, __obj, *args, **kwargs))
+            args = (_counted(budget, args[0]), *args[1:])
+        check_call(__obj, args, kwargs)
+        owner = getattr(__obj, "__self__", None)
+        if __obj is OpaqueNamespace:  # it copies what it is given
+            for given in (*args, kwargs):
+                budget.made(given)
+        result = super().call(__context, __obj, *args, **kwargs)
+        if isinstance(owner, Mapping):
+            return budget.admit(result)
+        return budget.made(result, with_items=isinstance(owner, str))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Refuse wide fields in ``str.format``, which jinja2 wraps before ``call`` sees it."""
-        text = getattr(value, "__self__", None)
-        if isinstance(text, str) and getattr(value, "__name__", "").startswith("format"):
-            if re.search(r"\d{3}|:[^}]*\{", text):
-                raise limit_error("formats text with a width that is too large")
-        return super().wrap_str_format(value)
+        """Check ``str.format``, which jinja2 wraps before ``call`` sees it."""
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None:
+            return None
+
+        def checked(*args: Any, **kwargs: Any) -> str:
+            check_format(value.__self__, args, kwargs)
+            return wrapped(*args, **kwargs)
+
+        return checked
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Refuse arithmetic that makes something large."""
         self.budget.spend()
         if operator == "*":
-            for text, n in ((left, right), (right, left)):
-                if isinstance(text, (str, list, tuple)) and isinstance(n, int):
-                    _check_length(len(text) * n)
-        elif operator == "**" and not (abs(left) <= 10**6 and abs(right) <= 64):
-            raise limit_error("computes a number that is too large")
-        elif operator == "%" and isinstance(left, str) and re.search(r"\*|\d{3}", left):
-            raise limit_error("formats text with a width that is too large")
-        return self.budget.admit(super().call_binop(context, operator, left, right))
+            check_product(left, right)
+        elif operator == "**":
+            check_power(left, right)
+        elif operator == "%" and isinstance(left, str):
+            check_percent(left, right)
+        return self.budget.made(super().call_binop(context, operator, left, right))
+
+
+class OpaqueNamespace(Namespace):
+    """A ``namespace`` that is written as a word: it may hold itself, or others, many times over."""
+
+    def __repr__(self) -> str:
+        return "<Namespace>"
 
 
 class GenerationTag(Extension):
@@ -170,19 +131,11 @@ class GenerationTag(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def limit_error(what: str) -> TemplateError:
-    """Return the error for a template that asks for too much."""
-    return TemplateError(
-        f"The model's chat template {what}.",
-        hint="Use another conversion of this model; this template cannot be run safely.",
-        code="template_limit",
-    )
-
-
-def raise_exception(message: str) -> None:
+def raise_exception(message: object = "") -> None:
     """What templates call to refuse a conversation."""
+    Size(message)
     raise TemplateError(
-        f"The model's chat template refused the conversation: {message}",
+        f"The model's chat template refused the conversation: {shown_text(message, 300)}",
         hint="Change the messages as it says; often it wants no system message, or strict turns.",
         code="template_refused",
     )
@@ -203,8 +156,6 @@ def tojson(
     sort_keys: bool = False,
 ) -> str:
     """JSON as Hugging Face's templates expect it: no HTML escapes."""
-    if indent is not None and not (isinstance(indent, int) and 0 <= indent <= 16):
-        raise limit_error(f"asks for JSON indented by {indent!r}")
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -219,9 +170,13 @@ class _Counting(NodeTransformer):
 
     def __init__(self) -> None:
         self._depth = 0
+        self._nodes = 0
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         self._depth += 1
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise limit_error(f"has more than {MAX_NODES} parts")
         if self._depth > 2 * MAX_DEPTH:
             raise limit_error("is nested too deeply")
         super().generic_visit(node, *args, **kwargs)
@@ -251,15 +206,28 @@ class _Counting(NodeTransformer):
 
     def visit_List(self, node: nodes.List) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _filter(node, "admit value")
+        return _filter(node, "make value")
 
     def visit_Dict(self, node: nodes.Dict) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _filter(node, "admit value")
+        return _filter(node, "make value")
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _filter(node, "admit value") if node.ctx == "load" else node
+        return _filter(node, "make value") if node.ctx == "load" else node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        is_slice = isinstance(node.arg, nodes.Slice) and node.ctx == "load"
+        return _filter(node, "make value") if is_slice else node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _filter(node, "count step")
+
+    def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _filter(node, "count step")
 
 
 def _filter(value: nodes.Expr, name: str) -> nodes.Filter:
@@ -283,28 +251,41 @@ def _tick_filter(context: Context, n_chars: int) -> None:
 
 @pass_context
 def _count_filter(context: Context, items: Any) -> Any:
-    return _count(_budget(context), items)
+    return _counted(_budget(context), items)
+
+
+@pass_context
+def _step_filter(context: Context, value: Any) -> Any:
+    _budget(context).spend()
+    return value
 
 
 @pass_context
 def _concat_filter(context: Context, parts: list[Any]) -> Any:
     budget = _budget(context)
     budget.spend()
-    return budget.admit("".join(str(budget.admit(part)) for part in parts))
+    texts, n_chars = [], 0
+    for part in parts:
+        texts.append(part if isinstance(part, str) else str(budget.admit(part)))
+        n_chars += len(texts[-1])
+        if n_chars > MAX_TEXT:
+            raise limit_error(f"makes a text of more than {MAX_TEXT} characters")
+    return budget.made("".join(texts))
 
 
 @pass_context
-def _admit_filter(context: Context, value: Any) -> Any:
+def _make_filter(context: Context, value: Any) -> Any:
     budget = _budget(context)
     budget.spend()
-    return budget.admit(value)
+    return budget.made(value)
 
 
 _COUNTERS: dict[str, Callable[..., Any]] = {
     "count text": _tick_filter,
     "count items": _count_filter,
+    "count step": _step_filter,
     "join parts": _concat_filter,
-    "admit value": _admit_filter,
+    "make value": _make_filter,
 }
 
 
@@ -323,14 +304,8 @@ def _budget(context: Context) -> Budget:
     return context.environment.budget
 
 
-def _count(budget: Budget, items: Any) -> Any:
-    """Charge for going over ``items``, which come back with a known length."""
-    if isinstance(items, Undefined):
-        return items
-    if not hasattr(items, "__len__"):
-        items = budget.admit(budget._listed(items))
-    budget.spend(len(items))
-    return items
+def _counted(budget: Budget, items: Any) -> Any:
+    return items if isinstance(items, Undefined) else budget.counted(items)
 
 
 def _limited(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -342,56 +317,16 @@ def _limited(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         budget = _budget(context)
         budget.spend()
         if isinstance(value, GeneratorType):
-            value = budget.admit(value)
-        if name not in ("default", "d"):
-            _check_integers(args, kwargs, MAX_ARGUMENT)
-        _check_growth(name, value, args, kwargs)
+            value = budget.made(value)
+        check_filter(name, value, args, kwargs)
         first: Mapping[str, tuple[Any, ...]] = {
             "context": (context,),
             "eval_context": (context.eval_ctx,),
             "environment": (context.environment,),
         }
-        return budget.admit(original(*first.get(kind, ()), value, *args, **kwargs))
+        result = original(*first.get(kind, ()), value, *args, **kwargs)
+        if name in _EXISTING:
+            return budget.admit(result)
+        return budget.made(result, with_items=isinstance(value, str))
 
     return limited
-
-
-def _check_growth(name: str, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse a filter whose result would be far larger than what it is given."""
-    if name == "replace":
-        old, new = [*args, kwargs.get("old", ""), kwargs.get("new", "")][:2]
-        _check_length(str(value).count(str(old)) * len(str(new)))
-    elif name == "join":
-        separator = str([*args, kwargs.get("d", "")][0])
-        _check_length(len(separator) * (len(value) if hasattr(value, "__len__") else MAX_ITEMS))
-    elif name == "indent":
-        width = [*args, kwargs.get("width", 4)][0]
-        n_width = len(width) if isinstance(width, str) else int(width)
-        _check_length((str(value).count("\n") + 1) * n_width)
-    elif name == "batch":
-        _check_length(int([*args, kwargs.get("linecount", 0)][0]))
-
-
-def _check_text_method(method: Any, args: tuple[Any, ...]) -> None:
-    text = getattr(method, "__self__", None)
-    if not isinstance(text, str):
-        return
-    name = getattr(method, "__name__", "")
-    if name not in TEXT_METHODS:
-        raise SecurityError(f"the text method {name!r} is not available to chat templates")
-    if name == "replace" and len(args) > 1:
-        _check_length(text.count(str(args[0])) * len(str(args[1])))
-    elif name == "join" and args:
-        n = len(args[0]) if hasattr(args[0], "__len__") else MAX_ITEMS
-        _check_length(len(text) * n)
-
-
-def _check_length(n: int) -> None:
-    if n > MAX_TEXT:
-        raise limit_error(f"makes a text or list of more than {MAX_TEXT} parts")
-
-
-def _check_integers(args: tuple[Any, ...], kwargs: dict[str, Any], high: int) -> None:
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, int) and abs(value) > high:
-            raise limit_error(f"passes a number above {high}")

@@ -5,7 +5,7 @@ import json
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rushlight import chat
+from rushlight import chat, chat_budget
 from rushlight.chat import build_prompt, has_chat_template, plain_transcript
 from rushlight.errors import InvalidInputError, TemplateError
 from rushlight.tokenizer import load_tokenizer
@@ -239,6 +239,40 @@ BOMBS = {
     "depth": "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
     "sums": "{{ " + "1 + " * 3000 + "1 }}",
     "counters": "{% for i in range(200000) %}{{ -99999999 | tick }}{% endfor %}",
+    "search backwards": "{{ ('a' * 1900000).rfind('ab' ~ 'a' * 900000) }}",
+    "part backwards": "{{ ('a' * 1900000).rpartition('ab' ~ 'a' * 900000) }}",
+    "split backwards": "{{ ('a' * 1900000).rsplit(maxsplit=1, sep='ab' ~ 'a' * 900000) }}",
+    "strip": "{{ ('a' * 1900000).strip('b' * 1900000 ~ 'a') }}",
+    "trim": "{{ ('a' * 1900000) | trim('b' * 1900000 ~ 'a') }}",
+    "colons": "{{ (':' * 1900000).format() }}" * 2000,
+    "attribute": "{{ (['a'] * 90000) | sort(attribute='0.' * 99999 ~ '0') }}",
+    "sum of lists": "{{ ([[1]] * 49000) | sum(start=[]) | length }}",
+    "replace by name": "{{ ('x' * 1900000) | replace('x', new='y' * 9999) }}",
+    "indent lines": "{{ ('\\r' * 1900000) | indent(9999, blank=true) }}",
+    "json separators": "{{ ([1] * 99999) | tojson(separators=['x' * 1900000, ':']) }}",
+    "list of letters": "{{ ('中' * 1900000) | list | length }}",
+    "bytes": "{{ (1).to_bytes(2000000000, 'big') | length }}",
+    "fromkeys": "{{ dict.fromkeys(range(9), 1) }}",
+    "many formats": "{% set s = 'x' * 1900000 %}{{ ('{0}' * 90).format(s) | length }}",
+    "fields": "{% set s = 'x' * 1900000 %}{{ ('{0[0]}' * 90).format([s]) | length }}",
+    "namespace fields": "{% set n = namespace(s='x' * 1900000) %}"
+    "{{ ('{0.s}' * 90).format(n) | length }}",
+    "loop fields": "{% for s in ['x' * 1900000] %}{{ ('{0.nextitem}' * 90).format(loop) }}"
+    "{% endfor %}",
+    "format map": "{% set s = 'x' * 1900000 %}{{ ('{a}' * 90).format_map({'a': s}) | length }}",
+    "many percents": "{% set b = {'a': 'x' * 1900000} %}{{ (('%(a)s' * 90) % b) | length }}",
+    "concatenation": "{% set s = 'x' * 1900000 %}{{ (" + " ~ ".join("s" * 90) + ") | length }}",
+    "list of texts": "{% set s = 'x' * 1900000 %}{{ [" + ", ".join(["s + 'a'"] * 90) + "] }}",
+    "macro arguments": "{% macro m() %}{{ varargs | length }}{% endmacro %}"
+    "{% set s = 'x' * 1900000 %}{{ m(" + ", ".join(["s + 'a'"] * 90) + ") }}",
+    "kept texts": "{% set n = namespace(p=none) %}{% for i in range(9000) %}"
+    "{% set n.p = namespace(p=n.p, s='x' * 1900000) %}{% endfor %}",
+    "kept slices": "{% set s = 'x' * 1900000 %}{% set n = namespace(p=none) %}"
+    "{% for i in range(9000) %}{% set n.p = namespace(p=n.p, s=s[1:]) %}{% endfor %}",
+    "namespaces": "{% set n = namespace(p=1) %}{% for i in range(90) %}"
+    "{% set n.p = namespace(a=n.p, b=n.p) %}{% endfor %}{{ n }}",
+    "cycle": "{% set n = namespace(p=1) %}{% set n.p = [n, n] %}{{ n.p ~ '' }}",
+    "parts": "{{1}}" * 31000,
     "escape": "{{ messages.__class__.__mro__ }}",
     "globals": "{{ raise_exception.__globals__.x }}",
     "import": "{% include 'x' %}",
@@ -255,6 +289,25 @@ def test_a_hostile_template_is_stopped(name):
     assert len(caught.value.message) < 500
 
 
+@pytest.mark.parametrize("operation", ["a in b", "a is in(b)"])
+def test_comparisons_count_too(operation, monkeypatch):
+    monkeypatch.setattr(chat_budget, "MAX_SECONDS", 0.1)
+    texts = "{% set a = 'a' * 900000 ~ 'b' %}{% set b = 'a' * 1900000 %}"
+    with pytest.raises(TemplateError, match="seconds"):
+        prompt(texts + "{{ [" + f"{operation}, " * 500 + "1] }}")
+
+
+def test_a_namespace_is_written_as_a_word():
+    assert render("{% set n = namespace(p=1) %}{{ n }}{{ [n] }}") == "<Namespace>[<Namespace>]"
+
+
+def test_long_conversations_are_within_the_limits():
+    talk = [{"role": "user", "content": "中文 text\n" * 120} for _ in range(1000)]
+    for template in SHIPPED[:2] + SHIPPED[3:]:
+        assert len(render(template, talk)) > 900_000
+    assert "2024: 7" in render("{{ 'in 2024: {}'.format(7) }}")
+
+
 def test_errors_name_the_line():
     with pytest.raises(TemplateError, match="at line 2"):
         prompt("a\n{% if %}")
@@ -267,6 +320,14 @@ def test_a_refusal_carries_the_template_s_words():
         prompt("\n{{ raise_exception('No system role.') }}")
     assert "No system role." in caught.value.message and "line 2" in caught.value.message
     assert caught.value.code == "template_refused"
+
+
+def test_a_refusal_is_one_short_line():
+    for words in ("'x' * 1900000", "'a\\nb\\x1b[2J\\x1b]0;title\\x07'", "", "none"):
+        with pytest.raises(TemplateError) as caught:
+            prompt("{{ raise_exception(" + words + ") }}")
+        assert len(caught.value.message) <= 500 and caught.value.message.isprintable()
+        assert "line 1" in caught.value.message and caught.value.code == "template_refused"
 
 
 def test_a_template_error_leaves_the_format_usable():
