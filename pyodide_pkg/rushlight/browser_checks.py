@@ -93,3 +93,42 @@ async def measure(source: Any, backend: str, options: str, on_step: OnStep) -> d
         return {**result.to_json(), **steps}
     finally:
         model.close()
+
+
+@enveloped
+async def check_draws(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """A model's tokens in pairs that must be equal, and what they cost.
+
+    ``{"ids", "samplings", "n_tokens"}``: each sampling draws from a device's candidates and from
+    all logits; greedy steps run alone and ahead.
+    """
+    from . import sampling
+
+    asked = json.loads(options)
+    ids, n_tokens = asked["ids"], asked["n_tokens"]
+    model = await open_model(source, backend, kv_dtype="f32")
+    stats = model.executor.stats
+    drawn, costs = [], []
+
+    async def made(**choice: Any) -> list[int]:
+        before = stats.submits, stats.dispatches, stats.bytes_read
+        generation = model.session().generate(ids, max_tokens=n_tokens, ignore_eos=True, **choice)
+        await generation.text_async()
+        after = stats.submits, stats.dispatches, stats.bytes_read
+        costs.append([b - a for a, b in zip(before, after, strict=True)])
+        return list(generation.ids)
+
+    try:
+        for choice in asked["samplings"]:
+            on_step(json.dumps(choice))
+            sampler = sampling.Sampler(sampling.SamplingParams(**choice))
+            session, one_by_one = model.session(), list[int]()
+            for _ in range(n_tokens):
+                logits = await session.run(one_by_one[-1:] or ids, "logits")
+                assert logits is not None
+                one_by_one.append(sampler.sample(logits[0], ids + one_by_one))
+            drawn.append([await made(**choice), one_by_one])
+        greedy = [await made(temperature=0, run_ahead=depth) for depth in (1, 8)]
+        return {"drawn": drawn, "greedy": greedy, "costs": costs, "full_reads": stats.full_reads}
+    finally:
+        model.close()

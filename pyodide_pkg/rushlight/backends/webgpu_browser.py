@@ -123,7 +123,7 @@ class BrowserDevice:
         for upload in uploads:
             if upload.table:
                 self._model.write(upload.slot, upload.table_at, to_js(upload.table))
-        parts = to_js([await self._js_source(source) for source in sources])
+        parts = to_js([await self._js_source(source) for source in sources if uploads])
         with js_errors(self._program):
             with proxied(written) as on_progress:
                 await self._model.writeWeights(parts, uploads_json(uploads), on_progress)
