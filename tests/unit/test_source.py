@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -153,6 +154,20 @@ def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
         assert caught.value.code == "unsupported_scheme"
     with pytest.raises(SourceError, match="int"):
         open_source(5)  # type: ignore[arg-type]
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read_end, write_end = os.pipe()
+    for path in (str(pipe), "/dev/zero", "/dev/urandom", f"/dev/fd/{read_end}"):
+        with pytest.raises(SourceError, match="is not a regular file") as caught:
+            open_source(path)
+        assert caught.value.code == "not_regular" and path in caught.value.message
+    os.close(read_end)
+    os.close(write_end)
+    with pytest.raises(SourceError, match="The path is empty"):
+        open_source("")
 
 
 def test_a_sync_source_behind_the_awaited_interface() -> None:

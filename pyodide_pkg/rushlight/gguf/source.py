@@ -8,6 +8,7 @@ a sync source.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
@@ -65,6 +66,21 @@ def check_range(name: str, size: int, offset: int, n: int) -> None:
         )
 
 
+def check_regular(name: str, mode: int) -> None:
+    """Raise SourceError unless the ``st_mode`` of what is called ``name`` is a regular file's.
+
+    A pipe, terminal or device has no size, cannot be read at an offset, and may never end.
+    """
+    if stat.S_ISDIR(mode):
+        raise SourceError(f"{name} is a folder.", hint="Name a .gguf file inside it.")
+    if not stat.S_ISREG(mode):
+        raise SourceError(
+            f"{name} is not a regular file.",
+            hint="Save it to disk first: pipes and devices cannot be read at any place.",
+            code="not_regular",
+        )
+
+
 class BytesSource:
     """A file that is already in memory."""
 
@@ -101,15 +117,15 @@ class FileSource:
         self._map: mmap.mmap | None = None
 
     def _open(self) -> BinaryIO:
+        if not self.name:
+            raise SourceError("The path is empty.", hint="Name a .gguf file.", code="not_found")
         try:
+            # Before it is opened: opening a pipe waits for its writer.
+            check_regular(self.name, os.stat(self.path).st_mode)
             return self.path.open("rb")
         except FileNotFoundError:
             raise SourceError(
                 f"There is no file {self.name}.", hint="Check the path.", code="not_found"
-            ) from None
-        except IsADirectoryError:
-            raise SourceError(
-                f"{self.name} is a folder.", hint="Name a .gguf file inside it."
             ) from None
         except (OSError, ValueError) as error:
             raise SourceError(
