@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, get_args
@@ -50,7 +51,7 @@ class Trial:
         from ..selftest import check_case
 
         def executor() -> WebGpuExecutor:
-            return WebGpuExecutor(device.fork())
+            return WebGpuExecutor(device.fork(), _compile_case)
 
         result = await check_case(self.op, self.case, executor, variant)
         if result.ok:
@@ -149,20 +150,29 @@ def _shortened(info: TensorInfo) -> TensorInfo:
     return replace(info, shape=(rows, info.n_cols), n_bytes=rows * info.row_bytes)
 
 
-async def time_variant(device: Device, variant: Variant, layer: TimedLayer) -> dict[Phase, float]:
-    """Milliseconds that the layer takes for one token, and for a short prompt.
+async def time_variant(
+    device: Device, variant: Variant, layer: TimedLayer, phases: Collection[Phase]
+) -> dict[Phase, float]:
+    """Milliseconds that the layer takes for one token ("decode"), and for a short prompt.
 
     Its weights are fresh buffers, all zeros: values make no difference to the time.
     """
     n = TIMED_TOKENS[device.is_software]
-    executor = WebGpuExecutor(device.fork(), _compile_empty)
+    runs: dict[Phase, tuple[int, int]] = {"prefill": (n, 0), "decode": (1, TIMED_CONTEXT - 1)}
+
+    async def compile_layer(*arguments: Any) -> Program:
+        program = await compile_model(*arguments)
+        stops = {p.name: 0 for p in program.plans if p.name.partition("_")[0] in phases}
+        lean = _only(program, stops)
+        return replace(lean, model_plan=replace(lean.model_plan, uploads=()))
+
+    executor = WebGpuExecutor(device.fork(), compile_layer)
     try:
         options = LoadOptions(TIMED_CONTEXT, n_batch=n, variant=variant, self_test=False)
-        await executor.load(layer.graph, layer.file, [_Ones()] * 64, options, _quiet)
+        sources = [_Ones()] * (1 + max(info.part for info in layer.file.tensors.values()))
+        await executor.load(layer.graph, layer.file, sources, options, _quiet)
         state = executor.new_state()
-        prefill = await _fastest(executor, state, n, 0)
-        decode = await _fastest(executor, state, 1, TIMED_CONTEXT - 1)
-        return {"decode": decode, "prefill": prefill}
+        return {phase: await _fastest(executor, state, *runs[phase]) for phase in phases}
     finally:
         executor.close()
 
@@ -179,16 +189,29 @@ async def _fastest(executor: WebGpuExecutor, state: Any, n_tokens: int, position
     return min(times[1:])
 
 
-async def _compile_empty(*arguments: Any) -> Program:
-    """A program whose weights stay as the device made them."""
+async def _compile_case(*arguments: Any) -> Program:
+    """Only the plan that a case needs: each kernel takes its time to compile."""
     program = await compile_model(*arguments)
-    return replace(program, model_plan=replace(program.model_plan, uploads=()))
+    largest = max(program.plans, key=lambda plan: plan.n_tokens_max)
+    return _only(program, {largest.name: largest.tails.get("argmax", (0, 0))[1]})
+
+
+def _only(program: Program, stops: Mapping[str, int]) -> Program:
+    """The named plans, up to a dispatch or to where what every output needs is done."""
+    plans = tuple(
+        replace(plan, dispatches=plan.dispatches[: stops[plan.name] or plan.body.stop])
+        for plan in program.plans
+        if plan.name in stops
+    )
+    used = {dispatch.kernel for plan in plans for dispatch in plan.dispatches}
+    kernels = tuple(kernel for kernel in program.kernels if kernel.key in used)
+    return replace(program, plans=plans, kernels=kernels)
 
 
 class _Ones:
     """Stands for the file where planning reads a small tensor: rope factors must not be zero."""
 
-    name, size = "ones", 1 << 62
+    name, size = "ones", 0
 
     async def read(self, offset: int, n: int) -> bytes:
         """``n`` bytes of float32 ones."""

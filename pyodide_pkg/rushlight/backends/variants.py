@@ -176,10 +176,11 @@ async def _times(
         return {}
     known = memory.times.setdefault(layer.words(), {})
     for i, name in enumerate(names):
-        if all(name in known.get(phase, {}) for phase in PHASES):
+        phases = [p for p in PHASES if name in right[p] and name not in known.get(p, {})]
+        if not phases:
             continue
         progress(Progress("plan", f"Timing the kernels ({name})", i, len(names)))
-        for phase, ms in (await time_variant(device, name, layer)).items():
+        for phase, ms in (await time_variant(device, name, layer, phases)).items():
             known.setdefault(phase, {})[name] = round(ms, 4)
     return {p: {n: known[p][n] for n in right[p]} for p in PHASES if len(right[p]) > 1}
 
