@@ -79,6 +79,15 @@ def test_run_with_a_seed_repeats(run, tiny):
     assert first == run("run", "-m", tiny, *options, "--seed", 3)
 
 
+def test_run_with_bias_and_penalties(run, tiny):
+    options = ("-p", "ab", "-n", 4, "--device", "numpy", "-q")
+    plain = run("run", "-m", tiny, *options)
+    banned = run("run", "-m", tiny, *options, "--logit-bias", "70=100", "--logit-bias", "3=-1.5")
+    assert banned[0] == 0 and banned != plain
+    changed = run("run", "-m", tiny, *options, "--presence-penalty", 2, "--frequency-penalty", 2)
+    assert changed[0] == 0
+
+
 def test_ctrl_c_stops_a_reply(run, tiny, monkeypatch):
     def interrupted(self):
         yield "some"
@@ -199,6 +208,8 @@ def test_bench(run, tiny):
         (("inspect", "-m", "no-such.gguf"), "error [not_found]"),
         (("run", "-m", "no-such.gguf", "-p", "x", "--top-p", 7), "top_p is 7.0"),
         (("run", "-m", "no-such.gguf", "-p", "x", "--kv", "q4"), "--kv is 'q4'"),
+        (("run", "-m", "no-such.gguf", "-p", "x", "--logit-bias", "a=b"), "--logit-bias is 'a=b'"),
+        (("run", "-m", "no-such.gguf", "-p", "x", "--presence-penalty", 3), "presence_penalty is"),
         (("run", "-m", "no-such.gguf", "-p", "x", "--device", "tpu"), "error ["),
         (("nonsense",), "No such command"),
         (("run", "--nonsense"), "--nonsense"),

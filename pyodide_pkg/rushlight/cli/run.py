@@ -24,6 +24,18 @@ from .common import (
     load_model,
     say,
 )
+from .sampling_options import (
+    BiasOption,
+    FrequencyOption,
+    MinPOption,
+    PresenceOption,
+    RepetitionOption,
+    SeedOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+    given_sampling,
+)
 
 HELP = "/new starts a new conversation, /quit or Ctrl-D ends, Ctrl-C stops a reply."
 
@@ -48,15 +60,15 @@ def run_command(
     ] = None,
     device: DeviceOption = "auto",
     max_tokens: Annotated[int, typer.Option("-n", "--max-tokens", help="Most new tokens.")] = 256,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="0 is greedy [default: 0 for plain text, 0.7 with a chat template]."),
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="0 is off [default: 40].")] = None,
-    top_p: Annotated[float | None, typer.Option(help="1 is off [default: 0.9].")] = None,
-    min_p: Annotated[float | None, typer.Option(help="0 is off [default: 0.05].")] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="1 is off.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Repeat a run exactly.")] = None,
+    temperature: TemperatureOption = None,
+    top_k: TopKOption = None,
+    top_p: TopPOption = None,
+    min_p: MinPOption = None,
+    repetition_penalty: RepetitionOption = None,
+    presence_penalty: PresenceOption = None,
+    frequency_penalty: FrequencyOption = None,
+    logit_bias: BiasOption = None,
+    seed: SeedOption = None,
     stop: Annotated[list[str] | None, typer.Option(help="End at this text; repeatable.")] = None,
     ctx: ContextOption = None,
     kv: KvOption = "f16",
@@ -77,31 +89,35 @@ def run_command(
 
         rushlight run -m model.gguf
     """
-    given = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "seed": seed,
-    }
-    sampling = {name: value for name, value in given.items() if value is not None}
-    SamplingParams(**sampling)  # type: ignore[arg-type]  # refuse bad values before loading
+    sampling = given_sampling(
+        logit_bias,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        seed=seed,
+    )
     text = _read_prompt(prompt)
     loaded, _ = load_model(
         model, device, n_ctx=ctx, kv_dtype=kv, variant=variant, floor=floor, quiet=quiet
     )
     default = _default_sampling(loaded, is_chat=chat or text is None)
-    params = replace(default, **sampling)  # type: ignore[arg-type]
+    params = replace(default, **sampling)
     options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)
+    raise typer.Exit(_run(loaded, text, options, is_chat=chat))
+
+
+def _run(model: Model, text: str | None, options: RunOptions, *, is_chat: bool) -> int:
+    """Chat without a text, answer it as a message, or continue it; the exit status."""
     if text is None:
-        raise typer.Exit(_chat(loaded, options))
-    if chat:
-        status, _reply = _reply_to(loaded, [{"role": "user", "content": text}], options)
-    else:
-        made = _generate(loaded, loaded.tokenizer.encode(text), options, options.stop)
-        status, _reply = _stream(made, options)
-    raise typer.Exit(status)
+        return _chat(model, options)
+    if is_chat:
+        return _reply_to(model, [{"role": "user", "content": text}], options)[0]
+    made = _generate(model, model.tokenizer.encode(text), options, options.stop)
+    return _stream(made, options)[0]
 
 
 def _default_sampling(model: Model, *, is_chat: bool) -> SamplingParams:
@@ -123,18 +139,7 @@ def _read_prompt(prompt: str | None) -> str | None:
 def _generate(
     model: Model, ids: list[int], options: RunOptions, stop: tuple[str, ...]
 ) -> Generation:
-    params = options.sampling
-    return model.generate(
-        ids,
-        max_tokens=options.max_tokens,
-        stop=stop,
-        temperature=params.temperature,
-        top_k=params.top_k,
-        top_p=params.top_p,
-        min_p=params.min_p,
-        repetition_penalty=params.repetition_penalty,
-        seed=params.seed,
-    )
+    return model.generate(ids, max_tokens=options.max_tokens, stop=stop, **vars(options.sampling))
 
 
 def _reply_to(model: Model, messages: list[Message], options: RunOptions) -> tuple[int, str]:
