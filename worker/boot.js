@@ -16,6 +16,7 @@ import { openGpu } from "./gpu.js";
  *   => Promise<string>} load_model
  * @property {(messages: string, options: string, onToken: (piece: string) => void)
  *   => Promise<string>} chat
+ * @property {() => Promise<string>} profile
  * @property {() => void} stop
  * @property {() => void} reset
  * @property {() => void} unload

@@ -140,6 +140,11 @@ export const PROTOCOL_VERSION = 1;
  */
 
 /**
+ * @typedef {object} Profile
+ * @property {string} text Time, bytes and share of every GPU kernel, as a table of fixed width.
+ */
+
+/**
  * What the worker exposes.
  * @typedef {object} EngineApi
  * @property {(request: BootRequest, onProgress: OnProgress) => Promise<Envelope<BootInfo>>} boot
@@ -153,6 +158,8 @@ export const PROTOCOL_VERSION = 1;
  * @property {() => Promise<Envelope<null>>} reset Forgets the conversation (clears the KV cache).
  * @property {() => Promise<Envelope<null>>} unload Frees the model and its device memory.
  * @property {() => Promise<Envelope<Report>>} report
+ * @property {() => Promise<Envelope<Profile>>} profile Runs a short reply of its own, each GPU kernel
+ *   timed; the conversation is left alone. Fails with "invalid_input" on the CPU.
  */
 
 /**

@@ -16,7 +16,7 @@ const PROGRESS_MS = 50;
 
 /** @type {import("./boot.js").Runtime | null} */
 let runtime = null;
-/** @type {"" | "boot" | "load" | "chat"} */
+/** @type {"" | "boot" | "load" | "chat" | "profile"} */
 let running = "";
 /** @type {import("./sources.js").ByteSource | null} */
 let source = null;
@@ -31,7 +31,7 @@ function requireRuntime() {
  * Runs one exclusive job; a callback that came with it is released afterwards.
  * @template T
  * @param {typeof running} name
- * @param {object} callback
+ * @param {object | null} callback
  * @param {() => Promise<T>} job
  */
 function exclusively(name, callback, job) {
@@ -154,6 +154,9 @@ const api = {
       requireRuntime().engine.unload();
       return null;
     }),
+
+  profile: () =>
+    exclusively("profile", null, async () => opened(await requireRuntime().engine.profile())),
 
   report: () =>
     answer(() => {

@@ -20,6 +20,7 @@ from .errors import InvalidInputError
 
 if TYPE_CHECKING:
     from .model import Model
+    from .session import Session
 
 N_START = 16
 """Tokens already in the context when decoding is measured."""
@@ -138,27 +139,26 @@ async def profile_async(
     model: Model, options: BenchOptions, *, on_step: Callable[[str], None] = lambda label: None
 ) -> Profile:
     """Return the time of every kernel in one prompt (the shortest) and ``n_decode`` tokens."""
-    executor, session = model.executor, model.default_session
+    executor = model.executor
     if not isinstance(executor, WebGpuExecutor):
         raise InvalidInputError(
             f"The {model.device.backend} backend has no kernels to profile.",
             hint="Use a GPU: --device gpu.",
         )
     n_prompt = min(options.prefill)
+    session = model.session()
     on_step("warming up")
-    session.reset()
-    await _prefill_and_decode(model, n_prompt, 1)
+    await _prefill_and_decode(session, model, n_prompt, 1)
     on_step(f"profiling a prompt of {n_prompt} tokens and {options.n_decode} more")
     found = executor.start_profile()
     try:
-        await _prefill_and_decode(model, n_prompt, options.n_decode)
+        await _prefill_and_decode(session, model, n_prompt, options.n_decode)
     finally:
         executor.stop_profile()
     return found
 
 
-async def _prefill_and_decode(model: Model, n_prompt: int, n_decode: int) -> None:
-    session = model.default_session
+async def _prefill_and_decode(session: Session, model: Model, n_prompt: int, n_decode: int) -> None:
     session.reset()
     found = await session.run(bench_ids(model, n_prompt), "argmax")
     for _ in range(n_decode):

@@ -43,7 +43,7 @@ SAMPLING_OPTIONS = {
     "seed": "seed",
 }
 
-__all__ = ["chat", "load_model", "report", "reset", "stop", "unload", "use_gpu"]
+__all__ = ["chat", "load_model", "profile", "report", "reset", "stop", "unload", "use_gpu"]
 
 
 class _Loaded:
@@ -195,6 +195,21 @@ async def chat(
         "decodeMs": stats.decode_ms,
         "text": text,
     }
+
+
+@enveloped
+async def profile() -> dict[str, Any]:
+    """Where the time of a short reply goes, as a table; the conversation is left alone."""
+    from .bench import BenchOptions, profile_async
+
+    if _loaded is None:
+        raise EngineError("No model is loaded.", code="no_model", hint="Load a model first.")
+    model = _loaded.model
+    n_prompt = min(32, model.n_ctx // 2)
+    options = BenchOptions(prefill=(n_prompt,), n_decode=min(8, model.n_ctx - n_prompt))
+    found = await profile_async(model, options)
+    kernels = model.device.kernels
+    return {"text": f"{model.device.adapter}; kernels: {kernels}\n\n{found.text()}"}
 
 
 def stop() -> None:

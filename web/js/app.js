@@ -26,7 +26,11 @@ const client = new EngineClient();
 const progress = new ProgressView();
 const chat = new Chat();
 const composer = new Composer({ onSend: send, onStop: stop, onEdit: (at) => chat.markReplaced(at) });
-const settings = new Settings({ onBackend: restart, getReport: () => client.report() });
+const settings = new Settings({
+  onBackend: restart,
+  getReport: () => client.report(),
+  getProfile: () => client.profile(),
+});
 const picker = new ModelPicker({ onPick: (picked) => void load(picked), onError: (error) => alert.show(error) });
 const alert = new AlertView({ onPick: () => picker.open(), onClose: () => composer.focus() });
 

@@ -90,6 +90,10 @@ export class EngineClient {
     return this.#ask(this.#api().report());
   }
 
+  profile() {
+    return this.#ask(this.#api().profile());
+  }
+
   /** Ends the worker at once; every call still waiting throws "worker_closed". */
   close() {
     this.#end({ code: "worker_closed", message: "The engine was stopped.", hint: "" });

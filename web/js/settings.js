@@ -65,10 +65,12 @@ export class Settings {
    * @param {object} actions
    * @param {(backend: BackendChoice) => void} actions.onBackend
    * @param {() => Promise<unknown>} actions.getReport
+   * @param {() => Promise<import("../worker/protocol.js").Profile>} actions.getProfile
    */
-  constructor({ onBackend, getReport }) {
+  constructor({ onBackend, getReport, getProfile }) {
     this.onBackend = onBackend;
     this.getReport = getReport;
+    this.getProfile = getProfile;
     this.#restore();
     part("settings-button").addEventListener("click", () => {
       this.#report.open = false;
@@ -80,6 +82,7 @@ export class Settings {
     });
     this.#form.addEventListener("change", () => this.#keep());
     this.#report.addEventListener("toggle", () => void this.#showReport());
+    part("profile-button").addEventListener("click", () => void this.#showProfile());
   }
 
   /** The address may force one kind of GPU kernels (`?variant=rows`), to compare them. */
@@ -131,6 +134,20 @@ export class Settings {
     url.searchParams.delete("backend");
     history.replaceState(null, "", url);
     this.onBackend(backend);
+  }
+
+  async #showProfile() {
+    const button = /** @type {HTMLButtonElement} */ (part("profile-button"));
+    const text = part("profile-text");
+    button.disabled = true;
+    text.hidden = false;
+    text.textContent = "Writing a short reply…";
+    try {
+      text.textContent = (await this.getProfile()).text;
+    } catch (error) {
+      text.textContent = `No profile: ${error instanceof Error ? error.message : String(error)}`;
+    }
+    button.disabled = false;
   }
 
   async #showReport() {
