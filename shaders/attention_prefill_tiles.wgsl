@@ -1,9 +1,11 @@
 // attention (prefill, tiles family): softmax(cap(SCALE q k^T)) v, causal, sliding WINDOW if not 0
 // shapes: q, y [n_tokens, N_HEAD * HEAD_DIM]; caches [n_ctx, N_HEAD_KV * HEAD_DIM]
-// grid: a workgroup of 64 for 8 tokens of a head, 64 keys at a time; x = tokens / 8, y = head
-// limits: HEAD_DIM % 4 == 0 and <= 384; const D4 = HEAD_DIM / 4, N_ACC = ceil(D4 / 8)
+// grid: a workgroup of 64 for N_QUERY tokens of a head, 32 keys at a time; x = tokens, y = head
+// limits: D4 = HEAD_DIM / 4 <= 128; N_TEAM = max(1, min(4, 64 / D4)); N_COL = ceil(D4 / 64)
 //! const D4: u32 = 16u
-//! const N_ACC: u32 = 2u
+//! const N_TEAM: u32 = 4u
+//! const N_COL: u32 = 1u
+//! const N_ACC: u32 = 8u
 // import lib/step.wgsl
 // import lib/activation.wgsl
 // import kv as C
@@ -17,31 +19,48 @@ override SOFTCAP: f32 = 0.0;
 @group(0) @binding(2) var<storage, read> v_cache: array<C_elem>;
 @group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(4) var<uniform> step: Step;
-const N_QUERY = 8u;
+// A thread sums N_ACC queries in N_COL columns; N_TEAM teams of threads share the columns.
+const N_QUERY = N_TEAM * N_ACC;
+const HALF = N_QUERY / 2u;
+const N_PART = 64u / N_QUERY;     // threads of a query in the softmax
+const N_SHARE = 32u / N_PART;     // keys of each
 var<workgroup> q_tile: array<vec4<f32>, N_QUERY * D4>;
-var<workgroup> scores: array<f32, 512>;  // [query, key], then the softmax weights
-var<workgroup> parts: array<f32, 64>;    // [query, eighth of the keys]
+var<workgroup> scores: array<f32, N_QUERY * 33u>;  // [query, key + 1], then the softmax weights
+var<workgroup> parts: array<f32, 64>;              // [query, part of the keys]
 var<workgroup> shrinks: array<f32, N_QUERY>;
-var<workgroup> totals: array<f32, N_QUERY>;
+var<private> acc: array<vec4<f32>, N_ACC * N_COL>;
 
-fn score_at(dot_product: f32, seen: bool) -> f32 {
-  if (!seen) { return -3.0e38; }
+fn score_at(dot_product: f32) -> f32 {
   let s = dot_product * SCALE;
   if (SOFTCAP == 0.0) { return s; }
   return SOFTCAP * tanh_safe(s / SOFTCAP);
 }
 
-// One key against the eight queries.
-fn score_key(j: u32, at: u32, t0: u32, end: u32, li: u32) {
-  var s: array<f32, N_QUERY>;
+// One key against half of the queries: a key is read twice for all N_QUERY.
+fn score_key(j: u32, at: u32, t0: u32, end: u32, key: u32, first: u32) {
+  var s: array<f32, HALF>;
   for (var d = 0u; d < D4; d++) {
     let k = C_decode(k_cache[at + d]);
-    for (var i = 0u; i < N_QUERY; i++) { s[i] += dot(q_tile[i * D4 + d], k); }
+    for (var i = 0u; i < HALF; i++) { s[i] += dot(q_tile[(first + i) * D4 + d], k); }
   }
-  for (var i = 0u; i < N_QUERY; i++) {
-    let last = step.pos + t0 + i;
-    let in_window = WINDOW == 0u || j + WINDOW > last;
-    scores[i * 64u + li] = score_at(s[i], j <= last && j <= end && in_window);
+  for (var i = 0u; i < HALF; i++) {
+    let last = step.pos + t0 + first + i;
+    let seen = j <= last && j <= end && (WINDOW == 0u || j + WINDOW > last);
+    scores[(first + i) * 33u + key] = select(-3.0e38, score_at(s[i]), seen);
+  }
+}
+
+// The values of a tile; each is read once for N_ACC queries.
+fn add_values(team: u32, column: u32, at: u32, n_keys: u32) {
+  for (var c = 0u; c < N_COL; c++) {
+    if (column + c * 64u >= D4) { return; }
+    for (var i = 0u; i < N_ACC; i++) { acc[c * N_ACC + i] *= shrinks[team * N_ACC + i]; }
+    for (var j = 0u; j < n_keys; j++) {
+      let v = C_decode(v_cache[at + c * 64u + j * (N_HEAD_KV * D4)]);
+      for (var i = 0u; i < N_ACC; i++) {
+        acc[c * N_ACC + i] += scores[(team * N_ACC + i) * 33u + j] * v;
+      }
+    }
   }
 }
 
@@ -59,56 +78,47 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let end = step.pos + min(t0 + N_QUERY, step.n_tokens) - 1u;
   var low = 0u;
   if (WINDOW != 0u && step.pos + t0 + 1u > WINDOW) { low = step.pos + t0 + 1u - WINDOW; }
-  let query = li / 8u;
-  let share = (li % 8u) * 8u + query * 64u;
+  let query = li / N_PART;
+  let share = query * 33u + (li % N_PART) * N_SHARE;
+  let team = li / min(D4, 64u);
+  let column = li % min(D4, 64u);
   var top = -3.0e38;
-  var total = 0.0;
-  var acc: array<vec4<f32>, N_ACC>;
-  for (var j0 = low; j0 <= end; j0 += 64u) {
-    workgroupBarrier();
-    score_key(j0 + li, kv + min(j0 + li, end) * row, t0, end, li);
+  var total = 0.0;  // of this thread's share of the keys
+  workgroupBarrier();
+  for (var j0 = low; j0 <= end; j0 += 32u) {
+    let key = li % 32u;
+    score_key(j0 + key, kv + min(j0 + key, end) * row, t0, end, key, (li / 32u) * HALF);
     workgroupBarrier();
     var best = -3.0e38;
-    for (var i = 0u; i < 8u; i++) { best = max(best, scores[share + i]); }
+    for (var i = 0u; i < N_SHARE; i++) { best = max(best, scores[share + i]); }
     parts[li] = best;
     workgroupBarrier();
     var new_top = top;
-    for (var i = 0u; i < 8u; i++) { new_top = max(new_top, parts[query * 8u + i]); }
-    workgroupBarrier();
-    var sum = 0.0;
-    for (var i = 0u; i < 8u; i++) {
+    for (var i = 0u; i < N_PART; i++) { new_top = max(new_top, parts[query * N_PART + i]); }
+    let shrink = exp(max(top - new_top, -80.0));
+    total *= shrink;
+    for (var i = 0u; i < N_SHARE; i++) {
       let s = scores[share + i];
       let p = select(0.0, exp(max(s - new_top, -80.0)), s > -1.0e38);
       scores[share + i] = p;
-      sum += p;
+      total += p;
     }
-    parts[li] = sum;
-    let shrink = exp(max(top - new_top, -80.0));
-    if (li % 8u == 0u) { shrinks[query] = shrink; }
-    workgroupBarrier();
-    total *= shrink;
-    for (var i = 0u; i < 8u; i++) { total += parts[query * 8u + i]; }
+    if (li % N_PART == 0u) { shrinks[query] = shrink; }
     top = new_top;
-    let count = min(64u, end + 1u - j0);
-    for (var a = 0u; a < N_ACC; a++) {
-      let i = li + a * 64u;
-      if (i < N_QUERY * D4) {
-        var v = acc[a] * shrinks[i / D4];
-        let origin = kv + j0 * row + i % D4;
-        for (var j = 0u; j < count; j++) {
-          v += scores[(i / D4) * 64u + j] * C_decode(v_cache[origin + j * row]);
-        }
-        acc[a] = v;
-      }
-    }
+    workgroupBarrier();
+    if (team < N_TEAM) { add_values(team, column, kv + column + j0 * row, min(32u, end + 1u - j0)); }
+    workgroupBarrier();
   }
-  if (li % 8u == 0u) { totals[query] = total; }
+  parts[li] = total;
   workgroupBarrier();
-  for (var a = 0u; a < N_ACC; a++) {
-    let i = li + a * 64u;
-    let t = t0 + i / D4;
-    if (i < N_QUERY * D4 && t < step.n_tokens) {
-      y[(t * N_HEAD + head) * D4 + i % D4] = acc[a] / totals[i / D4];
+  if (team >= N_TEAM) { return; }
+  for (var i = 0u; i < N_ACC; i++) {
+    let t = t0 + team * N_ACC + i;
+    if (t >= step.n_tokens) { return; }
+    var sum = 0.0;
+    for (var k = 0u; k < N_PART; k++) { sum += parts[(team * N_ACC + i) * N_PART + k]; }
+    for (var c = 0u; c < N_COL && column + c * 64u < D4; c++) {
+      y[(t * N_HEAD + head) * D4 + column + c * 64u] = acc[c * N_ACC + i] / sum;
     }
   }
 }

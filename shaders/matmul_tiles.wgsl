@@ -1,7 +1,8 @@
 // matmul (tiles family): y[t, y_start + r] = dot(W[r, :], x[t, :]) + bias + residual
 // shapes: x [n, N_COLS]; W [N_ROWS, N_COLS], a chunk of a tensor; y, residual [n, Y_COLS]
-// grid: a workgroup of 64 computes 64 rows x 32 tokens; rows folded over x and y, z = tokens / 32
-// limits: N_COLS % 4 == 0; 12 KiB of workgroup memory; n is n_out with USE_N_OUT, else n_tokens
+// grid: a workgroup of 64 computes 64 rows x 32 N_QUAD tokens; rows over x and y, z = tokens
+// limits: N_COLS % 4 == 0; 4 + 2 N_QUAD KiB of workgroup memory; n is n_out with USE_N_OUT
+//! const N_QUAD: u32 = 2u
 // import lib/step.wgsl
 // import quant as W
 override N_ROWS: u32 = 1u;
@@ -18,46 +19,36 @@ struct Params { row_start: u32, y_start: u32 }
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 @group(0) @binding(5) var<uniform> params: Params;
 @group(0) @binding(6) var<uniform> step: Step;
+const N_TOKEN = N_QUAD * 32u;
+// Four columns to a vector, [quarter of 16 columns, row or token]: neighbouring threads store and
+// read neighbouring vectors, and a vector is stored whole.
+var<workgroup> w_tile: array<vec4<f32>, 256>;
+var<workgroup> x_tile: array<vec4<f32>, 4u * N_TOKEN>;
 
-// Both tiles lie column by column. Scalars, because storing one lane of a vector in workgroup
-// memory may write the whole vector.
-var<workgroup> w_tile: array<f32, 2048>;  // [32 columns, 64 rows]
-var<workgroup> x_tile: array<f32, 1024>;  // [32 columns, 32 tokens]
-
-fn load_w(row: u32, k: u32, li: u32) {
-  let n_groups = (N_COLS + 15u) / 16u;
-  for (var h = 0u; h < 2u; h++) {
-    let g = k / 16u + h;
-    var m = mat4x4<f32>();
-    if (g < n_groups) { m = W_load16(row * n_groups + g); }
-    for (var c = 0u; c < 16u; c++) { w_tile[(h * 16u + c) * 64u + li] = m[c / 4u][c % 4u]; }
-  }
+fn load_w(i: u32, li: u32) {
+  let m = W_load16(i);
+  w_tile[li] = m[0];
+  w_tile[64u + li] = m[1];
+  w_tile[128u + li] = m[2];
+  w_tile[192u + li] = m[3];
 }
 
-fn load_x(t: u32, n: u32, k: u32, li: u32) {
+fn load_x(t: u32, n: u32, g: u32, li: u32) {
   let n4 = N_COLS / 4u;
-  for (var i = li; i < 256u; i += 64u) {
-    let c = i / 32u;
-    let token = min(t + i % 32u, n - 1u);
-    let v = x[token * n4 + min(k / 4u + c, n4 - 1u)];
-    let at = c * 128u + i % 32u;
-    x_tile[at] = v.x;
-    x_tile[at + 32u] = v.y;
-    x_tile[at + 64u] = v.z;
-    x_tile[at + 96u] = v.w;
+  for (var i = li; i < 4u * N_TOKEN; i += 64u) {
+    // Four neighbouring threads read the 64 bytes of one token.
+    let token = min(t + i / 4u, n - 1u);
+    x_tile[(i % 4u) * N_TOKEN + i / 4u] = x[token * n4 + min(g * 4u + i % 4u, n4 - 1u)];
   }
 }
 
-fn put(t: u32, row: u32, n: u32, sum: vec4<f32>) {
-  if (t >= n) { return; }
-  let base = t * Y_COLS + params.y_start + row;
-  for (var r = 0u; r < 4u; r++) {
-    if (row + r >= N_ROWS) { return; }
-    var v = sum[r];
-    if (HAS_BIAS != 0u) { v += bias[params.row_start + row + r]; }
-    if (HAS_RESIDUAL != 0u) { v += residual[base + r]; }
-    y[base + r] = v;
-  }
+fn put(t: u32, row: u32, n: u32, sum: f32) {
+  if (t >= n || row >= N_ROWS) { return; }
+  let at = t * Y_COLS + params.y_start + row;
+  var v = sum;
+  if (HAS_BIAS != 0u) { v += bias[params.row_start + row]; }
+  if (HAS_RESIDUAL != 0u) { v += residual[at]; }
+  y[at] = v;
 }
 
 @compute @workgroup_size(64)
@@ -66,36 +57,49 @@ fn main(
   @builtin(local_invocation_index) li: u32
 ) {
   let row0 = (wg.x + wg.y * grid.x) * 64u;
-  let t0 = wg.z * 32u;
+  let t0 = wg.z * N_TOKEN;
   let n = select(step.n_tokens, step.n_out, USE_N_OUT != 0u);
   if (row0 >= N_ROWS || t0 >= n) { return; }
-  // This thread: rows r..r+3 and r+32..r+35, tokens t..t+3.
-  let r = (li % 8u) * 4u;
-  let t = (li / 8u) * 4u;
-  var low = mat4x4<f32>();   // [token][row]
-  var high = mat4x4<f32>();
-  for (var k = 0u; k < N_COLS; k += 32u) {
-    load_w(min(row0 + li, N_ROWS - 1u), k, li);
-    load_x(t0, n, k, li);
+  // This thread: rows r + 8 i and tokens t + 8 j, so that neighbours differ by one vector.
+  let r = li % 8u;
+  let t = li / 8u;
+  let n_groups = (N_COLS + 15u) / 16u;
+  let w_start = min(row0 + li, N_ROWS - 1u) * n_groups;
+  var acc: array<vec4<f32>, 8u * N_QUAD>;  // [row, quad of tokens]
+  for (var g = 0u; g < n_groups; g++) {
+    load_w(w_start + g, li);
+    load_x(t0, n, g, li);
     workgroupBarrier();
-    for (var c = 0u; c < 32u; c++) {
+    for (var c = 0u; c < 4u; c++) {
       let wi = c * 64u + r;
-      let a = vec4<f32>(w_tile[wi], w_tile[wi + 1u], w_tile[wi + 2u], w_tile[wi + 3u]);
-      let b = vec4<f32>(w_tile[wi + 32u], w_tile[wi + 33u], w_tile[wi + 34u], w_tile[wi + 35u]);
-      let xi = c * 32u + t;
-      low[0] += a * x_tile[xi];
-      high[0] += b * x_tile[xi];
-      low[1] += a * x_tile[xi + 1u];
-      high[1] += b * x_tile[xi + 1u];
-      low[2] += a * x_tile[xi + 2u];
-      high[2] += b * x_tile[xi + 2u];
-      low[3] += a * x_tile[xi + 3u];
-      high[3] += b * x_tile[xi + 3u];
+      let w0 = w_tile[wi];
+      let w1 = w_tile[wi + 8u];
+      let w2 = w_tile[wi + 16u];
+      let w3 = w_tile[wi + 24u];
+      let w4 = w_tile[wi + 32u];
+      let w5 = w_tile[wi + 40u];
+      let w6 = w_tile[wi + 48u];
+      let w7 = w_tile[wi + 56u];
+      for (var q = 0u; q < N_QUAD; q++) {
+        let xi = c * N_TOKEN + q * 32u + t;
+        let m = mat4x4<f32>(x_tile[xi], x_tile[xi + 8u], x_tile[xi + 16u], x_tile[xi + 24u]);
+        acc[q] += w0 * m;
+        acc[N_QUAD + q] += w1 * m;
+        acc[2u * N_QUAD + q] += w2 * m;
+        acc[3u * N_QUAD + q] += w3 * m;
+        acc[4u * N_QUAD + q] += w4 * m;
+        acc[5u * N_QUAD + q] += w5 * m;
+        acc[6u * N_QUAD + q] += w6 * m;
+        acc[7u * N_QUAD + q] += w7 * m;
+      }
     }
     workgroupBarrier();
   }
-  for (var j = 0u; j < 4u; j++) {
-    put(t0 + t + j, row0 + r, n, low[j]);
-    put(t0 + t + j, row0 + r + 32u, n, high[j]);
+  for (var i = 0u; i < 8u; i++) {
+    for (var q = 0u; q < N_QUAD; q++) {
+      for (var j = 0u; j < 4u; j++) {
+        put(t0 + q * 32u + j * 8u + t, row0 + i * 8u + r, n, acc[i * N_QUAD + q][j]);
+      }
+    }
   }
 }

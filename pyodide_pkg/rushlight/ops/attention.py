@@ -184,7 +184,12 @@ def _attention_case(
 
 
 def _step_case(
-    heads: tuple[int, int, int], position: int, layout: str, norm: bool, window: int = 0
+    heads: tuple[int, int, int],
+    position: int,
+    layout: str,
+    norm: bool,
+    window: int = 0,
+    softcap: float = 0.0,
 ) -> Case:
     n_head, n_head_kv, head_dim = heads
     shapes: dict[str, tuple[int, ...]] = {
@@ -203,8 +208,10 @@ def _step_case(
         "eps": 1e-6,
         "scale": head_dim**-0.5,
         "window": window,
+        "softcap": softcap,
     }
-    name = f"{n_head}/{n_head_kv}x{head_dim}@{position}-{layout}-w{window}{'-norm' if norm else ''}"
+    name = f"{n_head}/{n_head_kv}x{head_dim}@{position}-{layout}-w{window}-c{softcap:g}"
+    name += "-norm" if norm else ""
     return Case(name, shapes, attrs, position=position, nmse=1e-9)
 
 
@@ -255,6 +262,9 @@ ATTENTION_STEP = OpDef(
         _step_case((5, 1, 80), 3, "neox", norm=False),
         _step_case((3, 3, 96), 70, "norm", norm=False),
         _step_case((6, 3, 16), 300, "neox", norm=True),
+        _step_case((8, 1, 64), 321, "norm", norm=False),
+        _step_case((4, 1, 256), 300, "neox", norm=True, window=270),
+        _step_case((7, 1, 128), 260, "neox", norm=False, softcap=20.0),
     ),
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)

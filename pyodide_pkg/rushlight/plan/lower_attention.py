@@ -10,8 +10,8 @@ from ..ops.rope import TABLE_ATTRS, cos_sin_table
 from .builder import PlanBuilder
 from .plan import Binding
 
-N_QUERY = 8
-"""Tokens per workgroup of attention_prefill_tiles.wgsl."""
+MOST_FOURS = 128
+"""Most quarters of a head in the attention kernels of the tiles family."""
 
 
 def rope_table(b: PlanBuilder, attrs: Mapping[str, Attr], freq_factors: str | None) -> Binding:
@@ -83,17 +83,15 @@ def lower_attention(b: PlanBuilder, node: Node) -> None:
             overrides=overrides,
         )
         return
-    if d4 > 96:
-        raise UnsupportedOpError(
-            f"attention with head_dim {d4 * 4} is not supported by the webgpu backend (most: 384).",
-            hint="Use the CPU backend for this model.",
-        )
+    if d4 > MOST_FOURS:
+        raise _too_wide(d4)
+    n_acc, n_team = (8 if d4 <= 64 else 4), max(n for n in (1, 2, 4) if n == 1 or n * d4 <= 64)
     b.emit(
         "attention_prefill_tiles",
         bindings,
-        (-(-n // N_QUERY), n_head, 1),
+        (-(-n // (n_acc * n_team)), n_head, 1),
         imports=[b.kv_import()],
-        consts={"D4": d4, "N_ACC": -(-d4 * N_QUERY // 64)},
+        consts={"D4": d4, "N_TEAM": n_team, "N_COL": -(-d4 // 64), "N_ACC": n_acc},
         overrides=overrides,
     )
 
@@ -118,17 +116,77 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         "EPS": float(attrs["eps"]),  # type: ignore[arg-type]
     }
     if b.is_rows:
-        size, n_groups = 8, -(-n_head // 8)
-    else:
-        size, n_groups = (128 if d4 <= 128 else 256), n_head
-        overrides["LANES"] = size
+        b.emit(
+            "attention_step_rows",
+            bindings,
+            (-(-n_head // 8), 1, 1),
+            imports=[b.kv_import()],
+            consts={"D4": d4},
+            overrides={**overrides, "WG_SIZE": 8},
+        )
+        return
+    _emit_split_step(b, node, bindings, d4, overrides)
+
+
+def _emit_split_step(
+    b: PlanBuilder,
+    node: Node,
+    bindings: list[Binding],
+    d4: int,
+    overrides: dict[str, float],
+) -> None:
+    """A workgroup per group of heads and split of the keys; a second dispatch joins the splits."""
+    attrs = b.attrs(node)
+    if d4 > MOST_FOURS:
+        raise _too_wide(d4)
+    n_head, window = _int(attrs, "n_head"), _int(attrs, "window")
+    group = head_group(n_head // _int(attrs, "n_head_kv"), d4)
+    n_groups = n_head // group
+    n_split = split_count(min(b.options.n_ctx, window or b.options.n_ctx), n_groups)
+    y = bindings[-1]
+    if n_split > 1:
+        parts = b.temp("attention.parts", n_split * n_head * (d4 + 1) * 16)
+        bindings = [*bindings[:-1], parts]
     b.emit(
-        f"attention_step_{b.options.variant}",
+        "attention_step_tiles",
         bindings,
-        (n_groups, 1, 1),
+        (n_groups, n_split, 1),
         imports=[b.kv_import()],
-        consts={"D4": d4},
-        overrides={**overrides, "WG_SIZE": size},
+        consts={"D4": d4, "GROUP": group},
+        overrides={**overrides, "N_SPLIT": n_split},
+    )
+    if n_split > 1:
+        size = 64
+        b.emit(
+            "attention_join",
+            [parts, y],
+            (-(-n_head * d4 // size), 1, 1),
+            consts={"D4": d4},
+            overrides={"WG_SIZE": size, "N_HEAD": n_head, "N_SPLIT": n_split, "WINDOW": window},
+        )
+
+
+def head_group(group: int, d4: int) -> int:
+    """Heads of a kv group that one workgroup takes: at most 4, and 4 KiB of queries."""
+    most = min(4, 256 // d4)
+    return max(n for n in range(1, most + 1) if group % n == 0)
+
+
+def split_count(n_keys: int, n_groups: int) -> int:
+    """Splits of at most ``n_keys`` keys: none below 257, else down to 64 keys each.
+
+    As many as give a large GPU 256 workgroups, and at most 64, which the join reads one by one.
+    """
+    if n_keys <= 256:
+        return 1
+    return min(-(-n_keys // 64), 64, -(-256 // n_groups))
+
+
+def _too_wide(d4: int) -> UnsupportedOpError:
+    return UnsupportedOpError(
+        f"attention with head_dim {d4 * 4} is not supported by these webgpu kernels "
+        f"(most: {MOST_FOURS * 4}).",
+        hint="Use the kernel variant rows, or the CPU backend.",
     )
 
 

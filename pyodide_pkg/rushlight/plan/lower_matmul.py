@@ -91,8 +91,9 @@ def product(
         b.weights.vector(bias) if bias else b.weights.zero(),
         b.value(residual) if residual else b.weights.zero(),
     ]
+    n = b.max_rows(symbol)
     for chunk in b.weights.factor(weight):
-        file, sizes, grid = _product_kernel(b, chunk, b.max_rows(symbol))
+        file, sizes, grid = _product_kernel(b, chunk, n)
         b.emit(
             file,
             [b.value(x), chunk.binding, *added, y],
@@ -108,6 +109,7 @@ def product(
                 **sizes,
                 **chunk.overrides(),
             },
+            consts={"N_QUAD": token_quads(n)} if file == "matmul_tiles" else {},
             params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
             label=f"{file} {chunk.binding.slot}",
         )
@@ -120,10 +122,16 @@ def _product_kernel(
     if n == 1:
         return "matvec", *matvec_size(b, chunk.n_rows, chunk.n_cols)
     if not b.is_rows:
-        return "matmul_tiles", {}, b.fold(-(-chunk.n_rows // 64), -(-n // 32))
+        tokens = 32 * token_quads(n)
+        return "matmul_tiles", {}, b.fold(-(-chunk.n_rows // 64), -(-n // tokens))
     units = -(-chunk.n_rows // 4)
     size = power_of_two(units // 4, 8, 32)
     return "matmul_rows", {"WG_SIZE": size}, b.fold(-(-units // size), -(-n // 8))
+
+
+def token_quads(n: int) -> int:
+    """Quads of tokens per thread of matmul_tiles: half the tile for short prompts."""
+    return 1 if n <= 32 else 2
 
 
 def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
