@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .errors import EngineError, InvalidInputError, TemplateError, shown_text
+from .tokenizer.vocab import read_token_id
 
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer
@@ -169,14 +170,12 @@ class ChatFormat:
         """``bos_token`` and its like, as templates expect them."""
         names = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown"}
         found = {"bos_token": "", "eos_token": ""}
+        fallback = {"bos": self._tokenizer.bos_id, "eos": self._tokenizer.eos_id}
         for name, key in {**names, "pad_token": "padding"}.items():
-            token_id = self.metadata.get(f"tokenizer.ggml.{key}_token_id")
-            if name == "bos_token" and token_id is None:
-                token_id = self._tokenizer.bos_id
-            if name == "eos_token" and token_id is None:
-                token_id = self._tokenizer.eos_id
-            if token_id is not None and 0 <= int(token_id) < self._tokenizer.n_vocab:
-                piece = self._tokenizer.token_bytes(int(token_id))
+            token_id = read_token_id(self.metadata, key)
+            token_id = fallback.get(key) if token_id is None else token_id
+            if token_id is not None and 0 <= token_id < self._tokenizer.n_vocab:
+                piece = self._tokenizer.token_bytes(token_id)
                 found[name] = piece.decode("utf-8", "replace")
         return found
 

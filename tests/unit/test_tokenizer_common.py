@@ -69,6 +69,16 @@ def test_a_special_id_out_of_range_is_ignored() -> None:
         ({"bos_token_id": "first"}, "bos_token_id is 'first'"),
         ({"bos_token_id": float("inf")}, "bos_token_id is inf"),
         ({"bos_token_id": np.arange(2)}, "bos_token_id is array([0, 1])"),
+        ({"bos_token_id": "1"}, "bos_token_id is '1', not a whole number"),
+        ({"bos_token_id": True}, "bos_token_id is True, not a whole number"),
+        ({"eos_token_id": 1.5}, "eos_token_id is 1.5, not a whole number"),
+        ({"padding_token_id": "x"}, "padding_token_id is 'x', not a whole number"),
+        ({"unknown_token_id": float("nan")}, "unknown_token_id is nan, not a whole number"),
+        ({"token_type": [1] * 258 + [99]}, "token_type[258] is 99, not a type from 0 to 6"),
+        ({"token_type": [1, float("nan"), -1] * 90}, "token_type[1] is nan"),
+        ({"token_type": [1.5] * 259}, "token_type[0] is 1.5"),
+        ({"scores": [0.0] * 200 + [float("nan")] * 59}, "scores[200] is nan, not a number"),
+        ({"add_eos_token": 7}, "add_eos_token is 7, not true or false"),
         ({"add_bos_token": "no"}, "add_bos_token is 'no', not true or false"),
         ({"add_space_prefix": np.zeros(999)}, "add_space_prefix is array([0., 0."),
         ({"model": np.zeros(2)}, "model is array([0., 0.]), not text"),
@@ -115,6 +125,8 @@ def test_bad_ids(bad: int) -> None:
     with pytest.raises(InvalidInputError, match="not a whole number"):
         tokenizer.token_bytes(1.5)  # type: ignore[arg-type]
     assert tokenizer.decode([np.int64(68)]) == "A"
+    with pytest.raises(InvalidInputError, match="bytes, not text"):
+        tokenizer.encode(b"A")  # type: ignore[arg-type]
 
 
 def test_lone_surrogates_become_replacement_characters() -> None:

@@ -63,8 +63,10 @@ class Tokenizer:
         ``add_special`` adds begin/end tokens where the file asks for them. ``parse_special``
         reads control tokens such as ``<|im_start|>`` in the text as themselves: only for text
         that we wrote (chat templates), never for what a person typed. Lone surrogates become
-        U+FFFD.
+        U+FFFD. Raises InvalidInputError for what is not text.
         """
+        if not isinstance(text, str):
+            raise InvalidInputError(f"What to encode is {type(text).__name__}, not text.")
         ids: list[int] = []
         if add_special and self.add_bos and self.bos_id is not None:
             ids.append(self.bos_id)

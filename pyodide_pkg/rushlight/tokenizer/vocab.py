@@ -102,7 +102,9 @@ def read_vocab(metadata: Mapping[str, Any], defaults: Mapping[str, int]) -> Voca
     tokens = _read_tokens(metadata)
     n_vocab = len(tokens)
     scores = _read_numbers(metadata, "scores", n_vocab, np.dtype(np.float32))
-    types = _read_numbers(metadata, "token_type", n_vocab, np.dtype(np.int32))
+    if scores is not None:
+        _refuse("scores", np.isnan(scores), scores, "a number")
+    types = _read_types(metadata, n_vocab)
     ids = dict(zip(tokens, range(n_vocab), strict=True))
     if len(ids) != n_vocab or "" in ids:
         tokens, ids = _repair_empty(tokens)
@@ -120,9 +122,25 @@ def read_flag(metadata: Mapping[str, Any], name: str, *, default: bool) -> bool:
     value = metadata.get(KEY + name)
     if value is None:
         return default
-    if isinstance(value, (bool, np.bool_, int)):
+    if isinstance(value, (bool, np.bool_, int)) and value in (0, 1):
         return bool(value)
     raise TokenizerError(f"{KEY}{name} is {_brief(value)}, not true or false.")
+
+
+def read_token_id(metadata: Mapping[str, Any], name: str) -> int | None:
+    """The ``<name>_token_id`` entry, in the vocabulary or not; None when the file leaves it out.
+
+    Raises TokenizerError when it is not a whole number.
+    """
+    value = metadata.get(f"{KEY}{name}_token_id")
+    if value is None:
+        return None
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    raise TokenizerError(
+        f"{KEY}{name}_token_id is {_brief(value)}, not a whole number.",
+        hint="The file is damaged or was converted wrongly; fetch or convert it again.",
+    )
 
 
 def read_text(metadata: Mapping[str, Any], name: str) -> str | None:
@@ -171,6 +189,27 @@ def _read_numbers(
     return array[:n_vocab]
 
 
+def _read_types(metadata: Mapping[str, Any], n_vocab: int) -> npt.NDArray[np.int32] | None:
+    values = _read_numbers(metadata, "token_type", n_vocab, np.dtype(np.float64))
+    if values is None:
+        return None
+    whole = np.isin(values, range(TOKEN_BYTE + 1))
+    _refuse("token_type", ~whole, values, f"a type from 0 to {TOKEN_BYTE}")
+    return values.astype(np.int32)
+
+
+def _refuse(
+    name: str, is_wrong: npt.NDArray[np.bool_], values: npt.NDArray[Any], want: str
+) -> None:
+    """Raise TokenizerError naming the first entry that is wrong, if one is."""
+    if is_wrong.any():
+        at = int(is_wrong.argmax())
+        raise TokenizerError(
+            f"{KEY}{name}[{at}] is {values[at]:g}, not {want}.",
+            hint="The file is damaged or was converted wrongly; fetch or convert it again.",
+        )
+
+
 def _repair_empty(tokens: Sequence[str]) -> tuple[list[str], dict[str, int]]:
     """Give empty tokens a text of their own; refuse tokens that appear twice."""
     named = [text or f"[EMPTY_{i}]" for i, text in enumerate(tokens)]
@@ -186,18 +225,10 @@ def _read_special(
     metadata: Mapping[str, Any], n_vocab: int, defaults: Mapping[str, int]
 ) -> dict[str, int]:
     special = {name: token_id for name, token_id in defaults.items() if token_id < n_vocab}
-    for name in ("bos", "unknown", *END_KEYS):
-        value = metadata.get(f"{KEY}{name}_token_id")
-        if value is None:
-            continue
-        try:
-            token_id = int(value)
-        except (TypeError, ValueError, OverflowError):
-            raise TokenizerError(
-                f"{KEY}{name}_token_id is {_brief(value)}, not a number."
-            ) from None
+    for name in ("bos", "unknown", "padding", *END_KEYS):
+        token_id = read_token_id(metadata, name)
         # Out-of-range ids occur in published files; the kind's default then stands.
-        if 0 <= token_id < n_vocab:
+        if token_id is not None and 0 <= token_id < n_vocab:
             special[name] = token_id
     return special
 
