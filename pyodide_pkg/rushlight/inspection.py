@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from . import _sync
 from .backends.base import KvDtype, LoadOptions
 from .errors import EngineError, UnsupportedOpError
-from .gguf.config import ModelConfig, read_config
+from .gguf.config import ModelConfig, read_architecture, read_config
 from .gguf.reader import GgufFile
 from .gguf.source import Source, SyncAsAsync
 from .gguf.splits import open_parts
 from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, ModelSource
-from .models import build_graph
+from .models import build_graph, require_known
 from .ops import OPS
 from .tokenizer import Tokenizer, load_tokenizer
 
@@ -137,9 +137,12 @@ def _inspect(
     file: GgufFile, sources: Sequence[Source], n_ctx: int | None, kv_dtype: KvDtype
 ) -> Inspection:
     problems: list[EngineError] = []
-    config = _try(problems, lambda: read_config(file.metadata, file.tensors))
+    _try(problems, lambda: require_known(read_architecture(file.metadata)))
+    # An unknown architecture has its own keys: that some are missing here is not its fault.
+    is_known = not problems
+    config = _try(problems if is_known else [], lambda: read_config(file.metadata, file.tensors))
     shapes = {name: t.shape for name, t in file.tensors.items()}
-    graph = _try(problems, lambda: build_graph(config, shapes)) if config else None
+    graph = _try(problems, lambda: build_graph(config, shapes)) if config and is_known else None
     trained = config.n_ctx_train if config else DEFAULT_N_CTX
     options = LoadOptions(min(n_ctx or DEFAULT_N_CTX, trained), kv_dtype)
     backends = [

@@ -152,6 +152,13 @@ def test_inspect_says_why_a_file_cannot_be_run(run, tmp_path):
     write_model(unknown, "mamba9")
     status, out, _ = run("inspect", "-m", unknown)
     assert status == 0 and out.count("cannot run it. The architecture 'mamba9'") == 2
+    writer = gguf.GGUFWriter(unknown, "flux")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    status, out, _ = run("inspect", "-m", unknown)
+    assert status == 0 and out.count("cannot run it. The architecture 'flux'") == 2
     write_model(unreadable, "llama", gguf.GGMLQuantizationType.NVFP4)
     status, out, _ = run("inspect", "-m", unreadable)
     assert status == 0 and "NVFP4" in out and "unusable: tokenizer.ggml.model" in out
