@@ -77,6 +77,9 @@ export class GpuDevice {
     this.identity = [...about, navigator.userAgent].join(" | ");
     this.isSoftware = Boolean(info.isFallbackAdapter) || /swiftshader|llvmpipe/.test(this.adapterName);
     if (this.isSoftware) notes.push("The GPU adapter is software: expect low speed.");
+    /** Buffers that were created and not destroyed: none while no model is loaded. */
+    this.nBuffers = 0;
+    this.bufferBytes = 0;
     /** @type {string | null} Why the device went away. */
     this.lost = null;
     /** @type {string | null} The first error that no error scope caught. */
@@ -89,12 +92,27 @@ export class GpuDevice {
     });
   }
 
+  /** @param {GPUBufferDescriptor} descriptor */
+  createBuffer(descriptor) {
+    this.nBuffers++;
+    this.bufferBytes += descriptor.size;
+    return this.device.createBuffer(descriptor);
+  }
+
+  /** @param {GPUBuffer} buffer */
+  destroyBuffer(buffer) {
+    this.nBuffers--;
+    this.bufferBytes -= buffer.size;
+    buffer.destroy();
+  }
+
   /** The device in words and numbers, for Python and for reports. */
   infoJson() {
     const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));
     const features = [...this.device.features];
-    const { adapterName: adapter, identity, isSoftware, notes } = this;
-    return JSON.stringify({ adapter, identity, isSoftware, limits, features, notes });
+    const { adapterName: adapter, identity, isSoftware, notes, nBuffers, bufferBytes } = this;
+    const about = { adapter, identity, isSoftware, notes, nBuffers, bufferBytes };
+    return JSON.stringify({ ...about, limits, features });
   }
 
   /** Throws if the device is lost or has reported an error since the last look. */

@@ -6,16 +6,16 @@ const MAX_DISPATCHES = 2048;
 
 /** What `GpuModel` calls around its dispatches while a reply is profiled. */
 export class DispatchTimer {
-  /** @param {GPUDevice} device With the feature "timestamp-query". */
-  constructor(device) {
-    this.device = device;
+  /** @param {import("./gpu.js").GpuDevice} gpu With the feature "timestamp-query". */
+  constructor(gpu) {
+    this.gpu = gpu;
     const size = MAX_DISPATCHES * 16;
-    this.queries = device.createQuerySet({ type: "timestamp", count: 2 * MAX_DISPATCHES });
-    this.stamps = device.createBuffer({
+    this.queries = gpu.device.createQuerySet({ type: "timestamp", count: 2 * MAX_DISPATCHES });
+    this.stamps = gpu.createBuffer({
       size,
       usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC,
     });
-    this.readback = device.createBuffer({
+    this.readback = gpu.createBuffer({
       size,
       usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
     });
@@ -73,7 +73,7 @@ export class DispatchTimer {
 
   destroy() {
     this.queries.destroy();
-    this.stamps.destroy();
-    this.readback.destroy();
+    this.gpu.destroyBuffer(this.stamps);
+    this.gpu.destroyBuffer(this.readback);
   }
 }

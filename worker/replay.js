@@ -65,7 +65,7 @@ export class GpuModel {
    */
   addBuffer(name, nBytes, usage) {
     const { STORAGE, UNIFORM, COPY_DST, COPY_SRC } = GPUBufferUsage;
-    const buffer = this.gpu.device.createBuffer({
+    const buffer = this.gpu.createBuffer({
       label: name,
       size: words(nBytes),
       usage: usage ?? STORAGE | UNIFORM | COPY_DST | COPY_SRC,
@@ -154,7 +154,7 @@ export class GpuModel {
     for (const [label, nBytes, kind] of this.program.slots) {
       if (kind !== "state") continue;
       const usage = STORAGE | COPY_DST | COPY_SRC;
-      buffers.set(label, device.createBuffer({ label, size: words(nBytes), usage }));
+      buffers.set(label, this.gpu.createBuffer({ label, size: words(nBytes), usage }));
     }
     this.states.set(++this.stateCount, { buffers, groups: [], allocated: device.popErrorScope() });
     return this.stateCount;
@@ -162,7 +162,7 @@ export class GpuModel {
 
   /** @param {number} handle */
   freeState(handle) {
-    for (const buffer of this.states.get(handle)?.buffers.values() ?? []) buffer.destroy();
+    for (const buffer of this.states.get(handle)?.buffers.values() ?? []) this.gpu.destroyBuffer(buffer);
     this.states.delete(handle);
   }
 
@@ -272,7 +272,7 @@ export class GpuModel {
   /** @param {boolean} isOn Whether each dispatch is timed from now on; see `timer.takeJson`. */
   profile(isOn) {
     this.timer?.destroy();
-    this.timer = isOn ? new DispatchTimer(this.gpu.device) : null;
+    this.timer = isOn ? new DispatchTimer(this.gpu) : null;
   }
 
   /** Makes the running chunk stop at its next submit. */
@@ -283,7 +283,7 @@ export class GpuModel {
   destroy() {
     this.profile(false);
     for (const handle of [...this.states.keys()]) this.freeState(handle);
-    for (const buffer of this.buffers.values()) buffer.destroy();
+    for (const buffer of this.buffers.values()) this.gpu.destroyBuffer(buffer);
     this.buffers.clear();
   }
 }

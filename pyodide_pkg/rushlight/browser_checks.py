@@ -6,6 +6,7 @@ progress, and answers with an envelope; see ``browser.py``.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from .backends.base import Progress
+from .backends.webgpu_browser import page_buffers
 from .browser import enveloped, make_executor, open_model
 from .errors import EngineError
 
@@ -54,6 +56,24 @@ async def answer_items(source: Any, backend: str, options: str, on_step: OnStep)
         return {"answers": answers, "adapter": model.device.adapter}
     finally:
         model.close()
+
+
+@enveloped
+async def reload(source: Any, backend: str, options: str, on_step: OnStep) -> list[Any]:
+    """Load, answer and unload ``n`` times: [buffers when loaded, buffers afterwards] of each."""
+    rounds = []
+    for i in range(json.loads(options)["n"]):
+        on_step(f"round {i}")
+        model = await open_model(source, backend, n_ctx=32)
+        session = model.session()
+        await session.run([1, 2, 3], "argmax")
+        await model.argmax_async([1, 2, 3])
+        loaded = page_buffers()
+        model.close()
+        del model, session
+        gc.collect()
+        rounds.append([loaded, page_buffers()])
+    return rounds
 
 
 @enveloped

@@ -43,6 +43,12 @@ def use_gpu(gpu: Any) -> None:
     _page_gpu = gpu
 
 
+def page_buffers() -> dict[str, int]:
+    """How many buffers the page's GPU device holds, and their bytes."""
+    about = json.loads(_page_gpu.infoJson())
+    return {key: int(about[key]) for key in ("nBuffers", "bufferBytes")}
+
+
 class JsSource:
     """A ``ByteSource`` of ``worker/sources.js`` as an ``AsyncSource``."""
 
