@@ -3,6 +3,7 @@
 // grid: one thread per 4 neighbouring ids
 // limits: one row; NaN and infinities become finite
 // import lib/sample.wgsl
+const LARGEST: f32 = 1.0e36;
 override WG_SIZE: u32 = 64u;
 override N_COLS: u32 = 1u;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -27,11 +28,12 @@ fn finite(v: f32) -> f32 {
 }
 
 fn changed(v: f32, row: vec4<u32>) -> f32 {
-  var result = v + bitcast<f32>(row.y);
+  if (v <= LOWEST) { return LOWEST; }
+  var result = clamp(v + bitcast<f32>(row.y), -LARGEST, LARGEST);
   if (row.w != 0u) {
     result *= bitcast<f32>(select(sample[0].w, sample[0].z, result > 0.0));
   }
-  return max(result - bitcast<f32>(row.z), LOWEST);
+  return result - bitcast<f32>(row.z);
 }
 
 @compute @workgroup_size(WG_SIZE)

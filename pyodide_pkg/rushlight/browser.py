@@ -256,6 +256,7 @@ def report() -> str:
             "submits": stats.submits,
             "dispatches": stats.dispatches,
             "bytesRead": stats.bytes_read,
+            "fullReads": stats.full_reads,
             "forwardMs": stats.host_ms,
             "sessionTokens": len(_loaded.session.tokens),
             "architecture": _loaded.model.config.architecture,

@@ -20,6 +20,8 @@ U32 = NDArray[np.uint32]
 
 LOWEST = np.float32(-3.0e38)
 """The logit of what may not be drawn: finite, since shaders know no infinities."""
+LARGEST = np.float32(1.0e36)
+"""Bound of a logit before it is changed, so that no change overflows."""
 EDGE_VOCABS = ((1, 263), (1, 5000), (1, 70001))
 """Fewer ids than candidates, a share of a few ids a thread, and more ids than one grid row."""
 
@@ -38,7 +40,8 @@ def penalize(
 
     In this order: ``bias`` is added; where ``repeats`` is set the logit is divided by
     ``penalty`` if positive and multiplied if not (CTRL, Keskar et al. 2019); ``minus`` is taken
-    off. Bit i of ``mask``'s words allows id i. NaN and infinities become finite first.
+    off. Bit i of ``mask``'s words allows id i. NaN and infinities become finite first; what is
+    at ``LOWEST`` stays there.
     """
     y = x
     if not np.isfinite(x).all():
@@ -47,10 +50,11 @@ def penalize(
     if known.any():
         y = y.copy()
         at = ids[known]
-        values = y[:, at] + bias[known]
+        before = y[:, at]
+        values = np.clip(before + bias[known], -LARGEST, LARGEST)
         factors = np.where(values > 0, np.float32(1) / np.float32(penalty), np.float32(penalty))
         values = np.where(repeats[known] != 0, values * factors, values)
-        y[:, at] = np.maximum(values - minus[known], LOWEST)
+        y[:, at] = np.where(before <= LOWEST, LOWEST, values - minus[known])
     if mask is not None:
         bits = np.unpackbits(mask.view(np.uint8), bitorder="little", count=x.shape[-1])
         y = np.where(bits != 0, y, LOWEST)
