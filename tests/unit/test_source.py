@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,12 +15,21 @@ from typing import Any
 
 import pytest
 
-from rushlight.errors import SourceError
+from rushlight.errors import EngineError, SourceError
 from rushlight.gguf import http_source
+from rushlight.gguf.http_rules import checked_address
 from rushlight.gguf.http_source import HttpSource
 from rushlight.gguf.source import BytesSource, FileSource, Source, SyncAsAsync, open_source
 
-DATA = bytes(range(256)) * 40
+DATA = (b"GGUF\3\0\0\0" + bytes(range(256)) * 40)[:10240]
+
+
+REDIRECTS = {
+    "/redirect": "/ok",
+    "/escape": "file:///etc/passwd",
+    "/circle": "/circle",
+    "/astray": "http://[::1",
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -34,10 +45,24 @@ class Handler(BaseHTTPRequestHandler):
         assert match
         start, end = int(match[1]), min(int(match[2]) + 1, len(DATA))
         where = {"Content-Range": f"bytes {start}-{end - 1}/{len(DATA)}"}
-        if path == "/redirect":
-            self.reply(302, b"", headers={"Location": "/ok"})
-        elif path == "/escape":
-            self.reply(302, b"", headers={"Location": "file:///etc/passwd"})
+        if path in REDIRECTS:
+            self.reply(302, b"", headers={"Location": REDIRECTS[path]})
+        elif path in ("/huge-range", "/odd-range"):
+            end_of_field = "9" * 5000 if path == "/huge-range" else "\u00b2"
+            self.reply(206, DATA[:10], headers={"Content-Range": f"bytes 0-9/{end_of_field}"})
+        elif path == "/etag":
+            self.reply(206, DATA[start:end], headers={**where, "ETag": f'"v{start > 0}"'})
+        elif path == "/gzip":
+            self.reply(206, DATA[start:end], headers={**where, "Content-Encoding": "gzip"})
+        elif path in ("/html", "/page", "/huge", "/endless"):
+            self.endless(path)
+        elif path == "/slow":
+            self.slow(where)
+        elif path == "/then-page" and start:
+            self.reply(200, b"<html>Sign in</html>" * 2000)
+        elif path == "/reason":
+            self.wfile.write(b"HTTP/1.1 404 bad\x1b[31m thing\r\nContent-Length: 0\r\n\r\n")
+            self.close_connection = True
         elif path[1:].isdigit():
             self.reply(int(path[1:]), b"no")
         elif path == "/flaky" and start and self.server.n_failures < 2:  # type: ignore[attr-defined]
@@ -55,6 +80,32 @@ class Handler(BaseHTTPRequestHandler):
             )
         else:
             self.reply(206, DATA[start:end], short=path == "/short" and start > 0, headers=where)
+
+    def endless(self, path: str) -> None:
+        """Send a body that never ends; the client must hang up."""
+        self.send_response(200)
+        if path == "/page":
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+        if path == "/huge":
+            self.send_header("Content-Length", "9" * 21)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.wfile.write({"/html": b"<html>", "/page": b"Hello"}.get(path, DATA[:64]))
+            while True:
+                self.wfile.write(b"x" * 65536)
+
+    def slow(self, where: dict[str, str]) -> None:
+        self.send_response(206)
+        for name, value in {**where, "Content-Length": "1000", "Connection": "close"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"G")
+                time.sleep(0.01)
 
     def reply(self, status: int, body: bytes, short: bool = False, headers: Any = None) -> None:
         self.send_response(status)
@@ -205,21 +256,48 @@ def test_http_whole_file_when_range_is_ignored(server: str) -> None:
         ("/wrong", "bad_range", "bytes 5-14"),
         ("/short-whole", "short_read", "came"),
         ("/escape", "http_error", "302"),
+        ("/circle", "http_error", "redirect in a circle"),
+        ("/astray", "bad_address", "leads to one that is none"),
+        ("/204", "http_error", "brings no file"),
+        ("/304", "http_error", "304 Not Modified"),
+        ("/huge-range", "bad_range", "99999"),
+        ("/odd-range", "bad_range", "\u00b2"),
+        ("/gzip", "bad_encoding", "gzip"),
+        ("/html", "model_format", "web page"),
+        ("/page", "model_format", "web page"),
+        ("/huge", "no_room", "9" * 21),
+        ("/endless", "no_room", "do not fit"),
+        ("/slow", "stalled", "seconds"),
+        ("/reason", "not_found", r"bad\x1b[31m thing"),
     ],
 )
-def test_http_refusals(server: str, path: str, code: str, word: str) -> None:
-    with pytest.raises(SourceError) as caught:
+def test_http_refusals(
+    server: str, path: str, code: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_source, "STALL_S", 0.1)
+    monkeypatch.setattr(http_source, "MAX_UNKNOWN", 1 << 20)
+    monkeypatch.setattr(http_source, "KEPT_FREE", 1 << 20)
+    with pytest.raises(EngineError) as caught:
         HttpSource(server + path)
     assert caught.value.code == code
     assert word in str(caught.value)
-    assert server in caught.value.message
+    assert server in caught.value.message or code == "model_format"
+    assert len(caught.value.message) <= 500
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(("path", "code"), [("/short", "short_read"), ("/changing", "changed")])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/short", "short_read"),
+        ("/changing", "changed"),
+        ("/etag", "changed"),
+        ("/then-page", "changed"),
+    ],
+)
 def test_http_trouble_after_the_start(server: str, path: str, code: str) -> None:
     source = HttpSource(server + path)
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(EngineError) as caught:
         source.read(2000, 5000)
     assert caught.value.code == code
 
@@ -233,6 +311,30 @@ def test_http_empty_file(server: str) -> None:
     source = HttpSource(server + "/empty")
     assert source.size == 0
     assert source.read(0, 0) == b""
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://host/m\u00f6 del.gguf", "http://host/m%C3%B6%20del.gguf"),
+        ("https://h.example:8080/a%20b?x=\u00e9#part", "https://h.example:8080/a%20b?x=%C3%A9"),
+        ("http://m\u00fcnchen.example/x", "http://xn--mnchen-3ya.example/x"),
+        ("http://[::1]:80/a", "http://[::1]:80/a"),
+        ("HTTP://Host/A", "http://host/A"),
+    ],
+)
+def test_addresses_are_encoded(url: str, address: str) -> None:
+    assert checked_address(url) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://", "http://[::1", "http://h:x/", "http://h:99999/", "https://a b/", "http://h/\ud800"],
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(SourceError, match="is not a web address") as caught:
+        open_source(url)
+    assert caught.value.code == "bad_address"
 
 
 def test_http_unreachable_and_other_schemes() -> None:

@@ -9,11 +9,26 @@ from __future__ import annotations
 from pyodide.ffi import JsException
 from pyodide.http import FetchResponse, pyfetch
 
-from .http_rules import range_ignored, short_body, size_from_range, status_error, unreachable
+from .http_rules import (
+    Version,
+    check_room,
+    check_size,
+    check_whole,
+    checked_address,
+    content_length,
+    range_ignored,
+    short_body,
+    size_from_range,
+    status_error,
+    unreachable,
+)
 from .source import check_range
 
 FIRST_READ = 1 << 20
 """The first request takes the header's first chunk along with the file's size."""
+
+MAX_WHOLE = 1 << 30
+"""The largest file that is read at once, from a server that ignores Range: memory is short."""
 
 
 class FetchSource:
@@ -21,6 +36,8 @@ class FetchSource:
 
     def __init__(self, url: str) -> None:
         self.url = self.name = url
+        self._address = checked_address(url)
+        self._version = Version()
         self.size = -1
         self.note = ""
         self._head = b""
@@ -46,22 +63,31 @@ class FetchSource:
     async def _get(self, offset: int, n: int) -> bytes:
         reply = await self._fetch({"Range": f"bytes={offset}-{offset + n - 1}"})
         if reply.status == 200:
-            self._head = bytes(await reply.bytes())
-            self.size = len(self._head)
+            length = content_length(reply.headers.get("content-length"))
+            check_room(self.url, length or 0, MAX_WHOLE)
+            whole = bytes(await reply.bytes())
+            media_type = reply.headers.get("content-type", "")
+            check_whole(self.url, whole[:64], len(whole), MAX_WHOLE, media_type)
+            check_size(self.url, len(whole), self.size)
+            self._head, self.size = whole, len(whole)
             self.note = range_ignored(self.size)
             return self._head
         if reply.status != 206:
             raise status_error(self.url, reply.status, reply.status_text)
         body = bytes(await reply.bytes())
         field = reply.headers.get("content-range", "")
-        self.size = size_from_range(self.url, field, offset, n, self.size)
+        size = size_from_range(self.url, field, offset, n, self.size)
+        version = Version.of(reply.headers)
+        self._version.check(self.url, version)
+        if self.size < 0:
+            self.size, self._version = size, version
         if len(body) != min(n, self.size - offset):
             raise short_body(self.url, min(n, self.size - offset), len(body))
         return body
 
     async def _fetch(self, headers: dict[str, str]) -> FetchResponse:
         try:
-            return await pyfetch(self.url, headers=headers)
+            return await pyfetch(self._address, headers=headers)
         except (OSError, JsException) as error:
             # A page is not told why: no network, and a host that refuses other origins, look alike.
             raise unreachable(self.url, error) from error

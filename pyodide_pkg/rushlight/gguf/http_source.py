@@ -7,17 +7,32 @@ inside a browser, where the page fetches instead.
 from __future__ import annotations
 
 import http.client
+import shutil
 import tempfile
 import threading
 import time
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import SourceError
-from .http_rules import range_ignored, short_body, size_from_range, status_error, unreachable
+from .http_rules import (
+    Version,
+    bad_address,
+    check_encoding,
+    check_room,
+    check_size,
+    check_whole,
+    checked_address,
+    content_length,
+    range_ignored,
+    short_body,
+    size_from_range,
+    stalled,
+    status_error,
+    unreachable,
+)
 from .source import FileSource, check_range
 
 #: Told (bytes so far, total or None) while a whole file is downloaded.
@@ -25,10 +40,28 @@ Progress = Callable[[int, int | None], None]
 
 #: The first request takes the header's first chunk along with the file's size.
 FIRST_READ = 1 << 20
-DOWNLOAD_CHUNK = 1 << 20
+DOWNLOAD_CHUNK = 1 << 18
+#: A body must bring MIN_BYTES in every STALL_S; the socket's own timeout allows a byte at a time.
+STALL_S, MIN_BYTES = 30.0, 1 << 15
+#: Disk space that a download leaves free, and the most it takes without a known length.
+KEPT_FREE, MAX_UNKNOWN = 1 << 28, 1 << 36
 #: Waits before trying again, once the file has been reached at all.
 RETRY_DELAYS_S = (0.5, 2.0)
 _PASSING = ("unreachable", "unavailable", "short_read")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects; the standard handler leaves the connection open at a broken address."""
+
+    def http_error_302(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any) -> Any:
+        """Follow one redirect."""
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except ValueError:
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def _build_opener() -> urllib.request.OpenerDirector:
@@ -39,7 +72,7 @@ def _build_opener() -> urllib.request.OpenerDirector:
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPRedirectHandler(),
+        _Redirects(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.UnknownHandler(),
     ):
@@ -56,12 +89,9 @@ class HttpSource:
     def __init__(
         self, url: str, *, progress: Progress | None = None, timeout_s: float = 30
     ) -> None:
-        if urllib.parse.urlsplit(url).scheme.lower() not in ("http", "https"):
-            raise SourceError(
-                f"Cannot read {url}: only http:// and https:// addresses are supported.",
-                code="unsupported_scheme",
-            )
         self.url = self.name = url
+        self._address = checked_address(url)
+        self._version = Version()
         self.note = ""
         self.size = -1
         self._timeout_s = timeout_s
@@ -105,9 +135,12 @@ class HttpSource:
     def _get_once(self, offset: int, n: int) -> bytes:
         """One Range request; a reply with the whole file is saved as the copy instead."""
         headers = {"Range": f"bytes={offset}-{offset + n - 1}"}
-        request = urllib.request.Request(self.url, headers=headers)
+        request = urllib.request.Request(self._address, headers=headers)
         try:
             with self._opener.open(request, timeout=self._timeout_s) as reply:
+                if reply.status not in (200, 206):
+                    raise status_error(self.url, reply.status, reply.reason)
+                check_encoding(self.url, reply.headers.get("Content-Encoding"))
                 if reply.status == 206:
                     return self._range_body(reply, offset, n)
                 self._download(reply)
@@ -118,33 +151,42 @@ class HttpSource:
                     self.size = 0
                     return b""
                 raise status_error(self.url, error.code, error.reason) from error
+        except ValueError as error:  # a redirect to what is no address
+            raise bad_address(self.url, f"it leads to one that is none ({error})") from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise unreachable(self.url, reason or type(error).__name__) from error
 
     def _range_body(self, reply: Any, offset: int, n: int) -> bytes:
         field = reply.headers.get("Content-Range", "")
-        size = self.size = size_from_range(self.url, field, offset, n, self.size)
+        size = size_from_range(self.url, field, offset, n, self.size)
+        version = Version.of(reply.headers)
+        self._version.check(self.url, version)
+        if self.size < 0:
+            self.size, self._version = size, version
         wanted = min(n, size - offset)
-        body: bytes = reply.read(wanted)
-        if len(body) != wanted:
-            raise short_body(self.url, wanted, len(body))
-        return body
+        chunks, pace = [], _Pace(self.url)
+        n_left = wanted
+        while n_left and (chunk := reply.read1(min(n_left, DOWNLOAD_CHUNK))):
+            chunks.append(chunk)
+            n_left -= len(chunk)
+            pace.count(len(chunk))
+        if n_left:
+            raise short_body(self.url, wanted, wanted - n_left)
+        return b"".join(chunks)
 
     def _download(self, reply: Any) -> None:
         """Save a whole-file reply as the copy that all reads use from now on."""
-        length = reply.headers.get("Content-Length")
-        total = int(length) if length and length.isdigit() else None
+        total = content_length(reply.headers.get("Content-Length"))
+        if total is not None:
+            check_size(self.url, total, self.size)
+        head: bytes = reply.read(min(64, 64 if total is None else total))
+        media_type = reply.headers.get("Content-Type", "")
+        check_whole(self.url, head, total, _room(), media_type)
         file = tempfile.TemporaryFile()
         try:
-            n_done = 0
-            while chunk := reply.read(DOWNLOAD_CHUNK):
-                file.write(chunk)
-                n_done += len(chunk)
-                if self._progress is not None:
-                    self._progress(n_done, total)
-            if total is not None and n_done != total:
-                raise short_body(self.url, total, n_done)
+            n_done = self._save(reply, head, total, file)
+            check_size(self.url, n_done, self.size)
             file.flush()
         except BaseException:
             file.close()
@@ -153,3 +195,43 @@ class HttpSource:
         self.note = range_ignored(n_done)
         with self._lock:
             self._copy = FileSource(self.url, file=file)
+
+    def _save(self, reply: Any, head: bytes, total: int | None, file: BinaryIO) -> int:
+        """Write a body to a file; return its length."""
+        n_done, checked, pace, chunk = 0, 0, _Pace(self.url), head
+        while chunk:
+            file.write(chunk)
+            n_done += len(chunk)
+            if n_done - checked > KEPT_FREE // 8:  # the length may be unknown or a lie
+                check_room(self.url, n_done, min(MAX_UNKNOWN, n_done + _room()))
+                checked = n_done
+            pace.count(len(chunk))
+            if self._progress is not None:
+                self._progress(n_done, total)
+            chunk = reply.read1(DOWNLOAD_CHUNK)
+        if total is not None and n_done != total:
+            raise short_body(self.url, total, n_done)
+        return n_done
+
+
+class _Pace:
+    """Watches how fast a body comes."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._since, self._n_bytes = time.monotonic(), 0
+
+    def count(self, n_bytes: int) -> None:
+        """Take note of bytes that came; raise SourceError if they were too few of late."""
+        self._n_bytes += n_bytes
+        seconds = time.monotonic() - self._since
+        if seconds < STALL_S:
+            return
+        if self._n_bytes < MIN_BYTES:
+            raise stalled(self._url, self._n_bytes, seconds)
+        self._since, self._n_bytes = time.monotonic(), 0
+
+
+def _room() -> int:
+    """Bytes that a temporary file may take."""
+    return shutil.disk_usage(tempfile.gettempdir()).free - KEPT_FREE
