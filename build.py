@@ -111,7 +111,7 @@ def run_parity(args: argparse.Namespace) -> int:
 
 
 def run_bench(args: argparse.Namespace) -> int:
-    """Measure every backend and the page in Chromium; --json FILE also writes the numbers."""
+    """Measure every backend and the page in Chromium; --kernels times each op case instead."""
     machine.ensure_system_parts()
     return _forward("tests.tools.bench_all", args.rest)
 

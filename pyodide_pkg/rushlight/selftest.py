@@ -207,29 +207,40 @@ def _second_output(g: GraphBuilder) -> str:
     return list(last.outputs.values())[1]
 
 
-async def run_case(
-    model: CaseModel, executor: Executor, want: Any, variant: str = "auto"
-) -> NDArray[Any]:
-    """The output of a case on one backend."""
+async def load_case(model: CaseModel, executor: Executor, variant: str = "auto") -> Any:
+    """Load a case and run the tokens before it; the state it goes on from."""
     one = any(node.op in ONE_TOKEN_OPS for node in model.graph.nodes)
     n_ctx = max(model.position + model.n_tokens, 8)
     options = LoadOptions(n_ctx, "f32", 1 if one else max(n_ctx, 2), variant, self_test=False)
     source = SyncAsAsync(BytesSource(model.data, "case"))
+    await executor.load(model.graph, model.file, [source], options, _quiet)
+    state = executor.new_state()
+    if model.graph.state:
+        step = 1 if one else max(model.position, 1)
+        for start in range(0, model.position, step):
+            before = range(start, min(start + step, model.position))
+            await executor.forward(state, list(before), start, [], "none")
+    return state
+
+
+async def ask_case(model: CaseModel, executor: Executor, state: Any, want: Any) -> NDArray[Any]:
+    """The output of a loaded case."""
+    tokens = list(range(model.position, model.position + model.n_tokens))
+    if model.draw:
+        found = await executor.candidates(state, tokens, model.position, model.draw)
+        return _as_array(found, model.draw)
+    result = await executor.forward(state, tokens, model.position, list(model.out_rows), want)
+    assert result is not None
+    return result
+
+
+async def run_case(
+    model: CaseModel, executor: Executor, want: Any, variant: str = "auto"
+) -> NDArray[Any]:
+    """The output of a case on one backend."""
     try:
-        await executor.load(model.graph, model.file, [source], options, _quiet)
-        state = executor.new_state()
-        if model.graph.state:
-            step = 1 if one else max(model.position, 1)
-            for start in range(0, model.position, step):
-                before = range(start, min(start + step, model.position))
-                await executor.forward(state, list(before), start, [], "none")
-        tokens = list(range(model.position, model.position + model.n_tokens))
-        if model.draw:
-            found = await executor.candidates(state, tokens, model.position, model.draw)
-            return _as_array(found, model.draw)
-        result = await executor.forward(state, tokens, model.position, list(model.out_rows), want)
-        assert result is not None
-        return result
+        state = await load_case(model, executor, variant)
+        return await ask_case(model, executor, state, want)
     finally:
         executor.close()
 

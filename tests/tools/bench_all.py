@@ -23,14 +23,21 @@ from tests.tools.parity_all import BACKENDS, _backends, default_model, is_hardwa
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the measurements; give the exit status."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    if "--kernels" in given:
+        from tests.tools import bench_kernels
+
+        return bench_kernels.main([word for word in given if word != "--kernels"])
     parser = argparse.ArgumentParser(prog="python build.py bench", description=__doc__)
+    parser.add_argument("--kernels", action="store_true",
+                        help="time every op case instead; options: bench_kernels.py")  # fmt: skip
     parser.add_argument("--model", metavar="FILE", help="default: Gemma 3 270M")
     parser.add_argument("--backends", type=_backends, default=BACKENDS, metavar="A,B",
                         help=f"of {', '.join(BACKENDS)} (default: all)")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="little work everywhere")
     parser.add_argument("--full", action="store_true", help="all work, on software GPUs too")
     parser.add_argument("--json", metavar="FILE", help="also write the numbers here")
-    args = parser.parse_args(argv)
+    args = parser.parse_args(given)
     model = args.model or default_model()
     found: dict[str, dict[str, Any]] = {}
     for backend in args.backends:

@@ -48,10 +48,18 @@ class Trial:
 
     async def failure(self, device: Device, variant: Variant) -> str:
         """What is wrong with the variant on this case; empty if it is right."""
-        from ..selftest import check_case
+        from ..selftest import DRAW_OPS, check_case
+
+        tail = "candidates" if self.op.name in DRAW_OPS else "argmax"
+
+        async def compile_case(*arguments: Any) -> Program:
+            """Only the plan and the output that the case needs: each kernel takes its time."""
+            program = await compile_model(*arguments)
+            largest = max(program.plans, key=lambda plan: plan.n_tokens_max)
+            return _only(program, {largest.name: largest.tails.get(tail, (0, 0))[1]})
 
         def executor() -> WebGpuExecutor:
-            return WebGpuExecutor(device.fork(), _compile_case)
+            return WebGpuExecutor(device.fork(), compile_case)
 
         result = await check_case(self.op, self.case, executor, variant)
         if result.ok:
@@ -68,7 +76,7 @@ def trials_for(graph: Graph, file: GgufFile) -> tuple[Trial, ...]:
     types = sorted({file.tensors[name].type.name for name in _factors(graph)})
     trials: list[Trial] = []
     for phase in PHASES:
-        ops = {node.op for node in fuse(graph, phase).nodes} | {"argmax"}
+        ops = {node.op for node in fuse(graph, phase).nodes} | {"argmax", "top_k"}
         found = [_first(phase, OPS[op]) for op in sorted(ops - COMMON_OPS - {"matmul"})]
         found += [_first(phase, OPS["matmul"], name) for name in types]
         trials += [Trial(phase, op, case) for op, case in filter(None, found)]
@@ -187,13 +195,6 @@ async def _fastest(executor: WebGpuExecutor, state: Any, n_tokens: int, position
         if sum(times) > TIMED_MS and len(times) > 1:
             break
     return min(times[1:])
-
-
-async def _compile_case(*arguments: Any) -> Program:
-    """Only the plan that a case needs: each kernel takes its time to compile."""
-    program = await compile_model(*arguments)
-    largest = max(program.plans, key=lambda plan: plan.n_tokens_max)
-    return _only(program, {largest.name: largest.tails.get("argmax", (0, 0))[1]})
 
 
 def _only(program: Program, stops: Mapping[str, int]) -> Program:
