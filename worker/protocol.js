@@ -103,6 +103,8 @@ export const PROTOCOL_VERSION = 1;
  * @property {number} [topP] 1 = off.
  * @property {number} [minP] 0 = off.
  * @property {number} [repetitionPenalty] 1 = off.
+ * @property {number} [presencePenalty] 0 = off.
+ * @property {number} [frequencyPenalty] 0 = off.
  * @property {number} [seed]
  * @property {number} [maxTokens]
  */

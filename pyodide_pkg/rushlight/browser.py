@@ -40,6 +40,8 @@ SAMPLING_OPTIONS = {
     "topP": "top_p",
     "minP": "min_p",
     "repetitionPenalty": "repetition_penalty",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
     "seed": "seed",
 }
 
