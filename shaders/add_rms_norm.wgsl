@@ -32,7 +32,7 @@ fn main(
     squares += dot(v, v);
     sum[base + c] = v;
   }
-  let inv = 1.0 / sqrt(L_sum4(vec4<f32>(squares), li).x / f32(N_COLS) + EPS);
+  let inv = 1.0 / sqrt(L_sum_all(squares, li) / f32(N_COLS) + EPS);
   for (var c = L_first(li); c < n4; c += L_stride()) {
     y[base + c] = (a[base + c] + b[base + c]) * inv * weight[c];
   }

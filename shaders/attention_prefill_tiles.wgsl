@@ -1,11 +1,12 @@
 // attention (prefill, tiles family): softmax(cap(SCALE q k^T)) v, causal, sliding WINDOW if not 0
 // shapes: q, y [n_tokens, N_HEAD * HEAD_DIM]; caches [n_ctx, N_HEAD_KV * HEAD_DIM]
-// grid: a workgroup of 64 for N_QUERY tokens of a head, 32 keys at a time; x = tokens, y = head
+// grid: a workgroup of 64 for N_QUERY tokens of a head, N_KEY keys at a time; x = tokens, y = head
 // limits: D4 = HEAD_DIM / 4 <= 128; N_TEAM = max(1, min(4, 64 / D4)); N_COL = ceil(D4 / 64)
 //! const D4: u32 = 16u
 //! const N_TEAM: u32 = 4u
 //! const N_COL: u32 = 1u
 //! const N_ACC: u32 = 8u
+//! const N_KEY: u32 = 32u
 // import lib/step.wgsl
 // import lib/activation.wgsl
 // import kv as C
@@ -21,11 +22,11 @@ override SOFTCAP: f32 = 0.0;
 @group(0) @binding(4) var<uniform> step: Step;
 // A thread sums N_ACC queries in N_COL columns; N_TEAM teams of threads share the columns.
 const N_QUERY = N_TEAM * N_ACC;
-const HALF = N_QUERY / 2u;
+const N_EACH = N_QUERY * N_KEY / 64u;  // queries that a thread scores a key against
 const N_PART = 64u / N_QUERY;     // threads of a query in the softmax
-const N_SHARE = 32u / N_PART;     // keys of each
+const N_SHARE = N_KEY / N_PART;   // keys of each
 var<workgroup> q_tile: array<vec4<f32>, N_QUERY * D4>;
-var<workgroup> scores: array<f32, N_QUERY * 33u>;  // [query, key + 1], then the softmax weights
+var<workgroup> scores: array<f32, N_QUERY * (N_KEY + 1u)>;  // [query, key + 1], then the softmax weights
 var<workgroup> parts: array<f32, 64>;              // [query, part of the keys]
 var<workgroup> shrinks: array<f32, N_QUERY>;
 var<private> acc: array<vec4<f32>, N_ACC * N_COL>;
@@ -36,17 +37,17 @@ fn score_at(dot_product: f32) -> f32 {
   return SOFTCAP * tanh_safe(s / SOFTCAP);
 }
 
-// One key against half of the queries: a key is read twice for all N_QUERY.
+// One key against N_EACH of the queries, from first on.
 fn score_key(j: u32, at: u32, t0: u32, end: u32, key: u32, first: u32) {
-  var s: array<f32, HALF>;
+  var s: array<f32, N_EACH>;
   for (var d = 0u; d < D4; d++) {
     let k = C_decode(k_cache[at + d]);
-    for (var i = 0u; i < HALF; i++) { s[i] += dot(q_tile[(first + i) * D4 + d], k); }
+    for (var i = 0u; i < N_EACH; i++) { s[i] += dot(q_tile[(first + i) * D4 + d], k); }
   }
-  for (var i = 0u; i < HALF; i++) {
+  for (var i = 0u; i < N_EACH; i++) {
     let last = step.pos + t0 + first + i;
     let seen = j <= last && j <= end && (WINDOW == 0u || j + WINDOW > last);
-    scores[(first + i) * 33u + key] = select(-3.0e38, score_at(s[i]), seen);
+    scores[(first + i) * (N_KEY + 1u) + key] = select(-3.0e38, score_at(s[i]), seen);
   }
 }
 
@@ -58,7 +59,7 @@ fn add_values(team: u32, column: u32, at: u32, n_keys: u32) {
     for (var j = 0u; j < n_keys; j++) {
       let v = C_decode(v_cache[at + c * 64u + j * (N_HEAD_KV * D4)]);
       for (var i = 0u; i < N_ACC; i++) {
-        acc[c * N_ACC + i] += scores[(team * N_ACC + i) * 33u + j] * v;
+        acc[c * N_ACC + i] += scores[(team * N_ACC + i) * (N_KEY + 1u) + j] * v;
       }
     }
   }
@@ -79,15 +80,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var low = 0u;
   if (WINDOW != 0u && step.pos + t0 + 1u > WINDOW) { low = step.pos + t0 + 1u - WINDOW; }
   let query = li / N_PART;
-  let share = query * 33u + (li % N_PART) * N_SHARE;
+  let share = query * (N_KEY + 1u) + (li % N_PART) * N_SHARE;
   let team = li / min(D4, 64u);
   let column = li % min(D4, 64u);
   var top = -3.0e38;
   var total = 0.0;  // of this thread's share of the keys
   workgroupBarrier();
-  for (var j0 = low; j0 <= end; j0 += 32u) {
-    let key = li % 32u;
-    score_key(j0 + key, kv + min(j0 + key, end) * row, t0, end, key, (li / 32u) * HALF);
+  for (var j0 = low; j0 <= end; j0 += N_KEY) {
+    let key = li % N_KEY;
+    score_key(j0 + key, kv + min(j0 + key, end) * row, t0, end, key, (li / N_KEY) * N_EACH);
     workgroupBarrier();
     var best = -3.0e38;
     for (var i = 0u; i < N_SHARE; i++) { best = max(best, scores[share + i]); }
@@ -106,7 +107,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (li % N_PART == 0u) { shrinks[query] = shrink; }
     top = new_top;
     workgroupBarrier();
-    if (team < N_TEAM) { add_values(team, column, kv + column + j0 * row, min(32u, end + 1u - j0)); }
+    if (team < N_TEAM) { add_values(team, column, kv + column + j0 * row, min(N_KEY, end + 1u - j0)); }
     workgroupBarrier();
   }
   parts[li] = total;

@@ -30,7 +30,7 @@ fn main(
     let v = x[base + c];
     squares += dot(v, v);
   }
-  let inv = 1.0 / sqrt(L_sum4(vec4<f32>(squares), li).x / f32(N_COLS) + EPS);
+  let inv = 1.0 / sqrt(L_sum_all(squares, li) / f32(N_COLS) + EPS);
   for (var c = L_first(li); c < n4; c += L_stride()) {
     y[base + c] = x[base + c] * inv * weight[c];
   }

@@ -32,14 +32,14 @@ fn main(
     let v = a[base + c];
     squares += dot(v, v);
   }
-  let inv_a = 1.0 / sqrt(L_sum4(vec4<f32>(squares), li).x / f32(N_COLS) + EPS);
+  let inv_a = 1.0 / sqrt(L_sum_all(squares, li) / f32(N_COLS) + EPS);
   squares = 0.0;
   for (var c = L_first(li); c < n4; c += L_stride()) {
     let v = x[base + c] + a[base + c] * inv_a * post_weight[c];
     squares += dot(v, v);
     sum[base + c] = v;
   }
-  let inv = 1.0 / sqrt(L_sum4(vec4<f32>(squares), li).x / f32(N_COLS) + EPS);
+  let inv = 1.0 / sqrt(L_sum_all(squares, li) / f32(N_COLS) + EPS);
   // Each thread reads back only what it wrote itself.
   for (var c = L_first(li); c < n4; c += L_stride()) {
     y[base + c] = sum[base + c] * inv * weight[c];

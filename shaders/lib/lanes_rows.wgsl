@@ -7,3 +7,5 @@ fn L_first(li: u32) -> u32 { return 0u; }
 fn L_stride() -> u32 { return 1u; }
 fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> { return v; }
 fn L_sum12(v: mat3x4<f32>, li: u32) -> mat3x4<f32> { return v; }
+// One thread is the whole of a norm's workgroup here.
+fn L_sum_all(v: f32, li: u32) -> f32 { return v; }

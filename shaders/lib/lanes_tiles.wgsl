@@ -10,37 +10,48 @@ fn L_unit(group: u32, li: u32) -> u32 { return group * (WG_SIZE / LANES) + li / 
 fn L_first(li: u32) -> u32 { return li % LANES; }
 fn L_stride() -> u32 { return LANES; }
 
-// The sum over each n neighbouring threads, known to all of them.
-fn L_tree(v: vec4<f32>, li: u32, n: u32) -> vec4<f32> {
+// Adds up what n neighbouring threads found; at most 8 parts are left, from their first place on.
+fn L_tree(v: vec4<f32>, li: u32, n: u32) -> u32 {
   workgroupBarrier();
   L_shared[li] = v;
   workgroupBarrier();
-  let lane = li % n;
-  let base = li - lane;
   var left = n;
   while (left > 8u) {
     left /= 8u;
-    if (lane < left) {
+    if (li % n < left) {
       var sum = L_shared[li];
       for (var k = 1u; k < 8u; k++) { sum += L_shared[li + k * left]; }
       L_shared[li] = sum;
     }
     workgroupBarrier();
   }
-  var sum = L_shared[base];
-  for (var k = 1u; k < left; k++) { sum += L_shared[base + k]; }
+  return left;
+}
+
+// The sum over a unit, known to its first four threads, which write the result.
+fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> {
+  let left = L_tree(v, li, LANES);
+  let lane = li % LANES;
+  if (lane >= 4u) { return v; }
+  var sum = L_shared[li - lane];
+  for (var k = 1u; k < left; k++) { sum += L_shared[li - lane + k]; }
   return sum;
 }
 
-fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> { return L_tree(v, li, LANES); }
-fn L_sum_all(v: f32, li: u32) -> f32 { return L_tree(vec4<f32>(v), li, WG_SIZE).x; }
+// The sum over the workgroup, known to all.
+fn L_sum_all(v: f32, li: u32) -> f32 {
+  let left = L_tree(vec4<f32>(v), li, WG_SIZE);
+  var sum = 0.0;
+  for (var k = 0u; k < left; k++) { sum += L_shared[k].x; }
+  return sum;
+}
 
+// As L_sum4, of three vectors at once.
 fn L_sum12(v: mat3x4<f32>, li: u32) -> mat3x4<f32> {
   workgroupBarrier();
   L_wide[li] = v;
   workgroupBarrier();
   let lane = li % LANES;
-  let base = li - lane;
   var left = LANES;
   while (left > 8u) {
     left /= 8u;
@@ -51,7 +62,8 @@ fn L_sum12(v: mat3x4<f32>, li: u32) -> mat3x4<f32> {
     }
     workgroupBarrier();
   }
-  var sum = L_wide[base];
-  for (var k = 1u; k < left; k++) { sum += L_wide[base + k]; }
+  if (lane >= 4u) { return v; }
+  var sum = L_wide[li - lane];
+  for (var k = 1u; k < left; k++) { sum += L_wide[li - lane + k]; }
   return sum;
 }

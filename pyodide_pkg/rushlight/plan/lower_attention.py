@@ -91,7 +91,13 @@ def lower_attention(b: PlanBuilder, node: Node) -> None:
         bindings,
         (-(-n // (n_acc * n_team)), n_head, 1),
         imports=[b.kv_import()],
-        consts={"D4": d4, "N_TEAM": n_team, "N_COL": -(-d4 // 64), "N_ACC": n_acc},
+        consts={
+            "D4": d4,
+            "N_TEAM": n_team,
+            "N_COL": -(-d4 // 64),
+            "N_ACC": n_acc,
+            "N_KEY": 64 if n_team == 1 else 32,
+        },
         overrides=overrides,
     )
 
