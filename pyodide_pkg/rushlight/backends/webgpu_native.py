@@ -60,7 +60,8 @@ class NativeDevice:
         shared: OpenDevice | None = None,
     ) -> None:
         opened = shared or open_device(allow_software=allow_software, floor=floor)
-        self._opened, self._is_shared = opened, shared is not None
+        self._opened: OpenDevice | None = opened
+        self._is_shared = shared is not None
         self._wgpu, self._device = opened.wgpu, opened.device
         self.limits: Mapping[str, int] = opened.limits
         self.features = frozenset(str(f) for f in self._device.features)
@@ -75,7 +76,6 @@ class NativeDevice:
         self._next_state = 0
         self._readback: Any = None
         self._cancelled = False
-        self._is_closed = False
         self._timer: NativeTimer | None = None
 
     # ----- Building
@@ -326,14 +326,15 @@ class NativeDevice:
         """Destroy every buffer, and the device with its thread; a second call does nothing."""
         for state in list(self._states):
             self.free_state(state)
+        self.profile(None)
         own = [r.params for r in self._plans if r.params is not None]
         own += [b for b in (self._readback, getattr(self, "_fence", None)) if b is not None]
         for buffer in [*self._buffers.values(), *own]:
             buffer.destroy()
         self._buffers, self._plans, self._readback, self._fence = {}, [], None, None
-        if not self._is_shared and not self._is_closed:
+        if self._device is not None and not self._is_shared:
             self._device.destroy()
-        self._is_closed = True
+        self._device = self._opened = None  # destroyed, it still holds the driver's memory
 
 
 def _encode(compute: Any, ready: _ReadyPlan, groups: list[Any], order: Sequence[int]) -> None:
