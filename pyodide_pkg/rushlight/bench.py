@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 N_START = 16
 """Tokens already in the context when decoding is measured."""
 
+N_SPARE = 8
+"""Tokens of context beyond what is measured."""
+
 
 @dataclass(frozen=True)
 class BenchOptions:
@@ -41,7 +44,18 @@ class BenchOptions:
     @property
     def n_ctx(self) -> int:
         """The context the measurements need."""
-        return max(*self.prefill, N_START) + self.n_decode + 8
+        return max(*self.prefill, N_START) + self.n_decode + N_SPARE
+
+    def fitted(self, n_ctx: int) -> BenchOptions:
+        """As much of this as fits into a context; raises InvalidInputError if nothing does."""
+        n_decode = min(self.n_decode, n_ctx - N_SPARE - N_START)
+        if n_decode < 1:
+            raise InvalidInputError(
+                f"A context of {n_ctx} tokens is too short to measure anything in;"
+                f" {N_START + N_SPARE + 1} are needed."
+            )
+        longest = n_ctx - N_SPARE - n_decode
+        return BenchOptions(tuple(sorted({min(n, longest) for n in self.prefill})), n_decode)
 
 
 @dataclass

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _sync
-from .errors import InvalidInputError
+from .errors import EngineError, InvalidInputError
+from .gguf.source import FileSource
 
 if TYPE_CHECKING:
     from .model import Model
@@ -92,8 +93,11 @@ def read_items(
     Raises InvalidInputError naming the field at fault.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        source = FileSource(path)
+        text = source.read(0, source.size)
+        source.close()
+        data = json.loads(text)
+    except (EngineError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"{path} cannot be read as reference data: {error}",
             hint="Give a JSON file like tests/data/gemma3-270m.json.",
@@ -319,14 +323,14 @@ def _numbers(
 def _pairs(value: Any, place: str) -> list[tuple[int, float]]:
     try:
         return [(int(token), float(logit)) for token, logit in value]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _bad(f"{place}.last_top8", value, "a list of [id, logit]") from None
 
 
 def _range(value: Any, place: str) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _bad(f"{place}.last_range", value, "[min, max]") from None
     return low, high
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gguf
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from rushlight import Model, cli
+from rushlight.bench import BenchOptions
+from rushlight.errors import InvalidInputError
 from rushlight.generate import Generation
 
 
@@ -187,12 +190,38 @@ def test_logits(run, tiny, tmp_path):
     assert status == 2 and "999999" in err
 
 
+def test_logits_does_not_compute_what_it_cannot_write(run, tiny, tmp_path, monkeypatch):
+    options = ("logits", "-m", tiny, "--ids", "1,5", "--device", "numpy", "--out")
+    kept, new = tmp_path / "kept.npy", tmp_path / "new.npy"
+    kept.write_bytes(b"old")
+    monkeypatch.setattr(Model, "load", lambda *a, **k: 1 / 0)
+    for out in ("/tmp", "/dev/full", "/proc/x.npy"):
+        status, _, err = run(*options, out)
+        assert status == 2 and "error [output]: Cannot write" in err, out
+    assert "ZeroDivision" in run(*options, kept)[2] and kept.read_bytes() == b"old"
+    assert "ZeroDivision" in run(*options, new)[2] and not new.exists()
+    monkeypatch.undo()
+    assert run(*options, kept)[0] == 0 and np.load(kept).shape[0] == 2
+    status, _, err = run("logits", "-m", tiny, "--ids", "9" * 5000, "--out", new)
+    assert status == 2 and "a number of 5000 digits" in err
+
+
+def test_logits_into_a_pipe(run, tiny, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with ThreadPoolExecutor(1) as reader:
+        found = reader.submit(path.read_bytes)
+        assert run("logits", "-m", tiny, "--ids", "1", "--device", "numpy", "--out", path)[0] == 0
+        assert np.load(io.BytesIO(found.result())).shape[0] == 1
+
+
 def test_parity(run, tiny, reference, tmp_path):
     options = ("parity", "-m", tiny, "--data", reference, "--device", "numpy")
     status, out, _ = run(*options, "--json", tmp_path / "out.json")
     assert status == 0 and "2 items agree" in out
     assert json.loads((tmp_path / "out.json").read_text())["n_items"] == 2
     assert "1 items agree" in run(*options, "--names", "again")[1]
+    assert "error [output]" in run(*options, "--json", tmp_path)[2]
     data = json.loads(reference.read_text())
     data["items"][0]["argmax"][0] += 1
     data["items"][0]["margin"][0] = 1.0
@@ -207,6 +236,19 @@ def test_bench(run, tiny):
     assert status == 0 and result["decode_tokens_per_s"] > 0 and result["device_bytes"]
     assert "32" in result["prefill_tokens_per_s"]
     assert "decode, tokens/s" in run("bench", "-m", tiny, "--device", "numpy", "--quick")[1]
+
+
+def test_bench_fits_a_short_context(run, tiny, tmp_path):
+    assert BenchOptions().fitted(256) == BenchOptions((128, 216), 32)
+    assert BenchOptions().fitted(100) == BenchOptions((60,), 32)
+    assert BenchOptions().fitted(26) == BenchOptions((16,), 2)
+    with pytest.raises(InvalidInputError, match="too short"):
+        BenchOptions().fitted(24)
+    status, out, err = run("bench", "-m", tiny, "--device", "numpy", "--json")
+    assert status == 0 and "The model's context is 256 tokens" in err
+    assert list(json.loads(out)["prefill_tokens_per_s"]) == ["128", "216"]
+    status, _, err = run("bench", "-m", tiny, "--device", "cuda")
+    assert status == 2 and "cuda" in err and "context" not in err
 
 
 @pytest.mark.parametrize(
@@ -249,3 +291,52 @@ def test_a_missing_package_is_named():
         env={**os.environ, "PYTHONPATH": folder},
     )
     assert done.returncode == 2 and "pip install 'rushlight[native]'" in done.stderr
+
+
+def shell(command, **environment):
+    """Run ``$cli`` in a shell, as people do; return its status, stdout and stderr."""
+    folder = str(Path(cli.__file__).parents[2])
+    done = subprocess.run(
+        ["/bin/bash", "-c", command],
+        capture_output=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": folder,
+            "cli": f"{sys.executable} -m rushlight.cli",
+            **environment,
+        },
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_standard_output_that_cannot_be_written(tiny):
+    for target in (">/dev/full", ">&-"):
+        status, _, err = shell(f"$cli inspect -m {tiny} {target}")
+        assert status == 2 and err.startswith("error [output]: Standard output cannot be written")
+        assert len(err.splitlines()) == 1
+    run = f"$cli run -m {tiny} -p ab -n 3 --device numpy"
+    status, _, err = shell(f"{run} >/dev/full")
+    assert status == 2 and "error [output]" in err and "Traceback" not in err
+    status, out, err = shell(f"{run} 2>&-")
+    assert (status, err) == (0, "") and out == shell(f"{run} -q")[1]
+    assert shell(f"{run} -q 2>/dev/full")[:2] == (0, out)
+
+
+def test_a_reader_that_leaves_is_no_error(tiny):
+    command = f"yes ab | head -n 50000 | $cli tokenize -m {tiny} - | head -c 1"
+    status, out, err = shell(f"{command}; echo ${{PIPESTATUS[2]}}")
+    assert (status, out[1:].strip(), err) == (0, "141", "")
+
+
+def test_a_terminal_without_unicode(tiny):
+    status, out, err = shell(f"$cli inspect -m {tiny}", PYTHONIOENCODING="ascii")
+    assert status == 0 and " ? " in out and err == ""
+
+
+def test_standard_input_that_cannot_be_read(tiny):
+    status, _, err = shell(f"$cli run -m {tiny} <&-")
+    assert status == 2 and "There is no prompt" in err
+    status, _, err = shell(f"$cli tokenize -m {tiny} - </dev/zero")
+    assert status == 2 and "more than" in err
+    status, out, _ = shell(f"printf 'a\\377b' | $cli tokenize -m {tiny} -")
+    assert status == 0 and "," in out

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from ..backends.auto import DEVICES
 from ..backends.profile import HEADER
 from ..bench import BenchOptions, measure, profile, table_rows
+from ..errors import InvalidInputError, check_choice
+from ..gguf.config import read_config
+from ..gguf.splits import open_parts
 from .common import (
     DeviceOption,
     FloorFlag,
@@ -43,9 +48,17 @@ def bench_command(
         rushlight bench -m model.gguf --device gpu --profile
     """
     options = BenchOptions.quick() if quick else BenchOptions()
-    loaded, load_s = load_model(
-        model, device, n_ctx=options.n_ctx, kv_dtype=kv, variant=variant, floor=floor
-    )
+    check_choice("device", device, DEVICES)
+    load = partial(load_model, model, device, kv_dtype=kv, variant=variant, floor=floor)
+    try:
+        loaded, load_s = load(n_ctx=options.n_ctx)
+    except InvalidInputError:
+        n_ctx = trained_context(model)
+        if n_ctx >= options.n_ctx:  # then that was not what is wrong
+            raise
+        options = options.fitted(n_ctx)
+        say(f"note: The model's context is {n_ctx} tokens, so less is measured.")
+        loaded, load_s = load(n_ctx=options.n_ctx)
     if is_profile:
         found = profile(loaded, options, on_step=say)
         if as_json:
@@ -60,3 +73,11 @@ def bench_command(
         return
     header, *rows = table_rows([result])
     print_table(header, rows)
+
+
+def trained_context(model: str) -> int:
+    """The most tokens of context that a file's model was made for."""
+    file, sources = open_parts(model)
+    for source in sources:
+        source.close()
+    return read_config(file.metadata, file.tensors).n_ctx_train

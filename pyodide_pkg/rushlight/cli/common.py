@@ -16,8 +16,11 @@ from rich.table import Table
 
 from ..backends.base import KvDtype, ProgressFn
 from ..backends.base import Progress as Step
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, shown_text
 from ..model import Model
+
+MAX_SHOWN = 2000
+"""Characters of one cell or line about a file; a tensor's name has at most half as many."""
 
 ModelOption = Annotated[
     str, typer.Option("--model", "-m", metavar="FILE|URL", help="A .gguf file or its address.")
@@ -120,13 +123,13 @@ def model_name(model: Model) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text from a file without control characters that a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    """Return text from a file without control characters that a terminal would obey, and short."""
+    return shown_text("".join(c if c.isprintable() else " " for c in text[:MAX_SHOWN]), MAX_SHOWN)
 
 
 def say(text: str) -> None:
     """Write a line for the person to stderr; stdout is for results."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown_text(text, MAX_SHOWN), file=sys.stderr, flush=True)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,7 @@ from .common import (
     print_table,
     say,
 )
+from .outfile import OutFile
 
 
 def parity_command(
@@ -55,14 +57,17 @@ def parity_command(
     wanted = tuple(name.strip() for name in names.split(",")) if names else ()
     items = read_items(data, names=wanted, limit=limit)
     n_ctx = max(len(item.ids) + len(item.greedy) for item in items) + 1
-    loaded, _ = load_model(model, device, n_ctx=n_ctx, kv_dtype="f32", variant=variant, floor=floor)
-    results = run_parity(lambda item: answer(loaded, item), items, _say_result)
-    total = summary(results)
-    total.update(backend=loaded.device.backend, adapter=loaded.device.adapter)
+    with OutFile(json_out) if json_out else nullcontext() as file:
+        loaded, _ = load_model(
+            model, device, n_ctx=n_ctx, kv_dtype="f32", variant=variant, floor=floor
+        )
+        results = run_parity(lambda item: answer(loaded, item), items, _say_result)
+        total = summary(results)
+        total.update(backend=loaded.device.backend, adapter=loaded.device.adapter)
+        if file:
+            file.write(json.dumps(total, indent=1).encode())
     print_table(TABLE_HEADER, [table_row(result) for result in results])
     print(verdict(total))
-    if json_out:
-        json_out.write_text(json.dumps(total, indent=1), encoding="utf-8")
     if not total["ok"]:
         raise typer.Exit(EXIT_MISMATCH)
 

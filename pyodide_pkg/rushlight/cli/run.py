@@ -36,6 +36,7 @@ from .sampling_options import (
     TopPOption,
     given_sampling,
 )
+from .streams import read_stdin
 
 HELP = "/new starts a new conversation, /quit or Ctrl-D ends, Ctrl-C stops a reply."
 
@@ -127,7 +128,7 @@ def _default_sampling(model: Model, *, is_chat: bool) -> SamplingParams:
 
 def _read_prompt(prompt: str | None) -> str | None:
     if prompt == "-":
-        return sys.stdin.read().removesuffix("\n")
+        return read_stdin().removesuffix("\n")
     if prompt is None and not sys.stdin.isatty():
         raise InvalidInputError(
             "There is no prompt, and standard input is not a terminal to chat on.",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +24,12 @@ from .common import (
     print_table,
     say,
 )
+from .outfile import OutFile
+from .streams import read_stdin
+
+NPY_LEAD = np.lib.format.magic(1, 0)
+MAX_DIGITS = 18
+"""Of a token id: Python refuses to read thousands, and no vocabulary is so large."""
 
 
 def tokenize_command(
@@ -46,7 +52,7 @@ def tokenize_command(
     rushlight tokenize -m model.gguf "naïve café"
     """
     if text == "-":
-        text = sys.stdin.read()
+        text = read_stdin()
     tokenizer = open_tokenizer(model)
     ids = tokenizer.encode(text, add_special=special, parse_special=parse_special)
     if as_json:
@@ -76,12 +82,16 @@ def logits_command(
         raise InvalidInputError(
             f"There is no folder {out.parent} to write {out.name} in.", hint="Make it first."
         )
-    loaded, _ = load_model(
-        model, device, n_ctx=len(tokens), kv_dtype=kv, variant=variant, floor=floor
-    )
-    logits = loaded.logits(tokens)
-    with out.open("wb") as file:  # np.save would add .npy to another name
-        np.save(file, logits.astype(np.float32, copy=False))
+    with OutFile(out, NPY_LEAD) as file:
+        loaded, _ = load_model(
+            model, device, n_ctx=len(tokens), kv_dtype=kv, variant=variant, floor=floor
+        )
+        logits = np.ascontiguousarray(loaded.logits(tokens), np.float32)
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            header, np.lib.format.header_data_from_array_1_0(logits)
+        )
+        file.write(header.getvalue(), logits.data.cast("B"))
     say(f"{out}: float32 {list(logits.shape)}")
 
 
@@ -101,6 +111,8 @@ def parse_ids(text: str) -> list[int]:
             f"--ids is {text[:40]!r}; it must be whole numbers parted by commas.",
             hint="For example --ids 2,818,5279; rushlight tokenize prints them so.",
         )
+    if longest := next((word for word in words if len(word) > MAX_DIGITS), ""):
+        raise InvalidInputError(f"--ids holds {longest[:40]}…, a number of {len(longest)} digits.")
     return [int(word) for word in words]
 
 
