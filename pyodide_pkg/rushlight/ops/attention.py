@@ -243,6 +243,9 @@ ATTENTION = OpDef(
         _attention_case(9, (3, 3, 96), 10, softcap=20.0),
         _attention_case(70, (4, 2, 128), 3),
         _attention_case(2, (6, 3, 16), 200),
+        _attention_case(33, (4, 1, 256), 20, window=24),
+        _attention_case(9, (2, 1, 320), 5, softcap=20.0),
+        _attention_case(512, (2, 1, 64), 0, window=300),
     ),
 )
 ATTENTION_STEP = OpDef(
@@ -265,6 +268,7 @@ ATTENTION_STEP = OpDef(
         _step_case((8, 1, 64), 321, "norm", norm=False),
         _step_case((4, 1, 256), 300, "neox", norm=True, window=270),
         _step_case((7, 1, 128), 260, "neox", norm=False, softcap=20.0),
+        _step_case((6, 1, 320), 20, "neox", norm=True),
     ),
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)
