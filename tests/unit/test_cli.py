@@ -323,9 +323,9 @@ def test_standard_output_that_cannot_be_written(tiny):
 
 
 def test_a_reader_that_leaves_is_no_error(tiny):
-    command = f"yes ab | head -n 50000 | $cli tokenize -m {tiny} - | head -c 1"
-    status, out, err = shell(f"{command}; echo ${{PIPESTATUS[2]}}")
-    assert (status, out[1:].strip(), err) == (0, "141", "")
+    for command in (f"tokenize -m {tiny} --table ab", f"tokenize -m {tiny} ab"):
+        status, out, err = shell(f"$cli {command} | true; echo ${{PIPESTATUS[0]}}")
+        assert (status, out, err) == (0, "141\n", "")
 
 
 def test_a_terminal_without_unicode(tiny):
