@@ -90,6 +90,7 @@ def test_a_wrong_variant_is_dropped_with_a_note(lab: Any) -> None:
     choice = lab.choose()
     assert choice.words() == "rows"
     assert "tiles kernels are not used for decode here: wrong" in choice.notes[0]
+    assert variants.dropped_kernels() == ["tiles kernels on a card | driver 1: wrong"]
 
 
 def test_nothing_right_is_an_error_with_a_next_step(lab: Any) -> None:

@@ -22,6 +22,7 @@ from ..graph.rewrite import Phase
 from ..plan.builder import Variant
 from ..shaders import shader_root
 from .base import LoadOptions, Progress, ProgressFn
+from .file_store import cache_dir
 from .variant_trials import PHASES, Trial, time_variant, timed_layer, trials_for
 from .webgpu_common import Device
 
@@ -242,6 +243,20 @@ def _leaves(values: Any) -> list[Any]:
     for phases in values.values():
         for by_name in phases.values() if isinstance(phases, dict) else [phases]:
             found += by_name.values() if isinstance(by_name, dict) else [by_name]
+    return found
+
+
+def dropped_kernels() -> list[str]:
+    """What this engine's self-test found wrong on adapters that this machine's cache remembers."""
+    found = []
+    for path in sorted((cache_dir() / "adapters").glob("*.json")):
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if _is_known(known) and known.get("engine") == engine_stamp():
+            wrong = {(k.partition("/")[0], v) for k, v in known["tests"].items() if v}
+            found += [f"{name} kernels on {known['adapter']}: {v}" for name, v in sorted(wrong)]
     return found
 
 

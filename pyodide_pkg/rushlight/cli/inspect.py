@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..backends.variants import dropped_kernels
 from ..bench import format_bytes
 from ..inspection import inspect_model
 from .common import ContextOption, JsonFlag, KvOption, ModelOption, check_kv, print_table, printable
@@ -34,10 +35,11 @@ def inspect_command(
     found = inspect_model(model, n_ctx=ctx, kv_dtype=check_kv(kv))
     if graph:
         print(json.dumps(found.graph_json(), indent=1))
-    elif as_json:
-        print(json.dumps(found.to_json(), indent=1))
+        return
+    report = {**found.to_json(), "dropped_kernels": dropped_kernels()}
+    if as_json:
+        print(json.dumps(report, indent=1))
     else:
-        report = found.to_json()
         _print_head(report)
         _print_types(report)
         _print_backends(report)
@@ -104,6 +106,8 @@ def _print_backends(report: Mapping[str, Any]) -> None:
             print(f"{name}: can run it; {total} at {report['n_ctx']} tokens of context ({parts})")
         else:
             print(f"{name}: cannot run it. {printable(backend['reason'])}")
+    for line in report["dropped_kernels"]:
+        print(f"not used: {printable(line)}")
     print()
 
 
