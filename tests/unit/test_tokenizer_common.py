@@ -96,6 +96,12 @@ def test_broken_tables(change: dict[str, Any], message: str) -> None:
     assert message in str(error.value)
 
 
+def test_a_special_token_is_not_a_page_long() -> None:
+    assert load_tokenizer(metadata_of(("x" * 256, 3), ("y" * 999, 1))).n_vocab == 261
+    with pytest.raises(TokenizerError, match=r"tokens\[259\] is a special token of 257 char"):
+        load_tokenizer(metadata_of(("x" * 257, 3)))
+
+
 def test_begin_token_asked_for_but_not_named() -> None:
     metadata = {
         KEY + "model": "gpt2",

@@ -20,6 +20,9 @@ TOKEN_BYTE = 6
 
 KEY = "tokenizer.ggml."
 
+MAX_SPECIAL_CHARS = 256
+"""Of a control, unknown or user-defined token; published ones have up to about 50."""
+
 # Files name at most one end-of-text id, but chat models end a turn with another token, so tokens
 # that end generation are also known by their text.
 END_TEXTS = (
@@ -110,6 +113,7 @@ def read_vocab(metadata: Mapping[str, Any], defaults: Mapping[str, int]) -> Voca
         tokens, ids = _repair_empty(tokens)
     special = _read_special(metadata, n_vocab, defaults)
     types, eos_ids = _find_ends(ids, special, types, tokens)
+    _check_special_texts(tokens, types)
     prefix = read_flag(metadata, "add_space_prefix", default=True)
     return Vocab(tokens, types, scores, ids, special, eos_ids, prefix)
 
@@ -231,6 +235,19 @@ def _read_special(
         if token_id is not None and 0 <= token_id < n_vocab:
             special[name] = token_id
     return special
+
+
+def _check_special_texts(tokens: Sequence[str], types: npt.NDArray[np.int32] | None) -> None:
+    """Refuse special tokens as long as a page: text is searched for one of each length."""
+    if types is None:
+        return
+    for i in np.flatnonzero((types >= TOKEN_UNKNOWN) & (types <= TOKEN_USER_DEFINED)).tolist():
+        if len(tokens[i]) > MAX_SPECIAL_CHARS:
+            raise TokenizerError(
+                f"{KEY}tokens[{i}] is a special token of {len(tokens[i])} characters;"
+                f" at most {MAX_SPECIAL_CHARS} are allowed.",
+                hint="The file is damaged or was converted wrongly; fetch or convert it again.",
+            )
 
 
 def _find_ends(
