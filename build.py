@@ -63,9 +63,15 @@ def task_serve(args: argparse.Namespace) -> int:
     from space.tools import site_builder
     from space.tools.server import SiteServer, free_port
 
+    if args.port and not 0 < args.port < 65536:
+        raise BuildError(f"--port {args.port}: a port is a number from 1 to 65535")
     site_builder.build_site(DIST / "site", model=args.model)
     port = args.port or free_port()
-    server = SiteServer(DIST / "site", port=port, is_isolated=not args.no_isolation)
+    try:
+        server = SiteServer(DIST / "site", port=port, is_isolated=not args.no_isolation)
+    except OSError as error:
+        hint = "leave out --port for the next free one"
+        raise BuildError(f"--port {port}: {error.strerror or error}; {hint}") from error
     print(f"\n    Rushlight is at  {server.url}\n\n    Ctrl-C stops it.\n", flush=True)
     try:
         server.serve_forever()
@@ -185,7 +191,9 @@ def build_parser() -> argparse.ArgumentParser:
 def parse(argv: list[str]) -> argparse.Namespace | None:
     """The parsed command line; None when no task was named."""
     parser = build_parser()
-    if argv[:1] in (["parity"], ["bench"]) and not {"-h", "--help"} & set(argv):
+    is_help = bool({"-h", "--help"} & set(argv))
+    # Their own help needs the .venv; a question makes none.
+    if argv[:1] in (["parity"], ["bench"]) and (PYTHON.exists() or not is_help):
         args = parser.parse_args(argv[:1])
         args.rest = argv[1:]
         return args
