@@ -40,6 +40,10 @@ MAPPING_METHODS = frozenset("copy get items keys values".split())
 LIST_METHODS = frozenset("copy count index".split())
 
 _QUADRATIC = frozenset("rfind rindex rpartition rsplit strip lstrip rstrip".split())
+_BY_ITEM = frozenset(
+    """batch groupby join list map max min reject rejectattr select selectattr sort sum
+    unique""".split()
+)
 _BY_NAME = frozenset("groupby max min sort sum unique".split())
 
 
@@ -79,6 +83,8 @@ def check_filter(name: str, value: Any, args: tuple[Any, ...], kwargs: dict[str,
     """Refuse a filter whose result would be far larger than what it is given, or slow."""
     if name not in ("default", "d"):
         check_integers(args, kwargs, MAX_ARGUMENT)
+    if name in _BY_ITEM and _length(value) > MAX_ITEMS:  # a text counts by its letters
+        raise limit_error("makes a list that is too large")
     names = args if name in _BY_NAME else args[:1] if name in ("selectattr", "rejectattr") else ()
     for argument in (*names, *args[1:2] * (name == "join"), kwargs.get("attribute")):
         if isinstance(argument, str) and len(argument) > MAX_NAME:
@@ -114,11 +120,6 @@ def _check_trim(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         check_work(len(str(value)), needle)
 
 
-def _check_list(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if _length(value) > MAX_ITEMS:
-        raise limit_error("makes a list that is too large")
-
-
 def _check_sum(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Adding up lists copies the first of them again for each."""
     if _length(value) * Size(value).items > MAX_WORK:
@@ -142,7 +143,6 @@ _GROWTH = {
     "indent": _check_indent,
     "batch": _check_batch,
     "trim": _check_trim,
-    "list": _check_list,
     "sum": _check_sum,
     "tojson": _check_tojson,
 }

@@ -251,6 +251,8 @@ BOMBS = {
     "indent lines": "{{ ('\\r' * 1900000) | indent(9999, blank=true) }}",
     "json separators": "{{ ([1] * 99999) | tojson(separators=['x' * 1900000, ':']) }}",
     "list of letters": "{{ ('中' * 1900000) | list | length }}",
+    "sorted letters": "{{ ('a' * 1900000) | sort | length }}",
+    "grouped letters": "{{ ('a' * 1900000) | groupby('0') | length }}",
     "bytes": "{{ (1).to_bytes(2000000000, 'big') | length }}",
     "fromkeys": "{{ dict.fromkeys(range(9), 1) }}",
     "many formats": "{% set s = 'x' * 1900000 %}{{ ('{0}' * 90).format(s) | length }}",
