@@ -24,17 +24,18 @@ OnStep = Callable[[str], Any]
 
 @enveloped
 async def run_op_cases(source: None, backend: str, options: str, on_step: OnStep) -> list[Any]:
-    """Every op case (``{"only": op}``: one op's): [op, case, nmse, limit, error]."""
+    """Every op case (``{"only": [op, ..], "variant": name}``): [op, case, nmse, limit, error]."""
     from .selftest import all_cases, check_case
 
-    only = json.loads(options).get("only", "")
+    chosen = json.loads(options)
+    only, variant = chosen.get("only", []), chosen.get("variant", "auto")
     results: list[list[Any]] = []
     for op, case in all_cases():
-        if only not in ("", op.name):
+        if only and op.name not in only:
             continue
         on_step(f"{op.name}/{case.name}")
         try:
-            result = await check_case(op, case, lambda: make_executor(backend))
+            result = await check_case(op, case, lambda: make_executor(backend), variant)
             results.append([op.name, case.name, result.nmse, result.limit, result.error])
         except EngineError as error:
             results.append([op.name, case.name, None, case.nmse, f"{error.code}: {error}"])

@@ -11,9 +11,17 @@ from tests.browser.driver import Call, ask_worker
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("backend", ["cpu", "webgpu"])
-def test_op_cases(harness: Any, backend: str) -> None:
-    answer = ask_worker(harness, backend, [Call("run_op_cases")])
+TILES_OPS = ("rms_norm", "attention", "attention_step", "norm_glu_matmul", "joint_glu_matmul")
+"""What the tiles family does most differently; all of it would take a software adapter minutes."""
+
+
+@pytest.mark.parametrize(
+    ("backend", "options"),
+    [("cpu", {}), ("webgpu", {}), ("webgpu", {"variant": "tiles", "only": TILES_OPS})],
+    ids=["cpu", "webgpu", "webgpu-tiles"],
+)
+def test_op_cases(harness: Any, backend: str, options: dict[str, Any]) -> None:
+    answer = ask_worker(harness, backend, [Call("run_op_cases", options=options)])
     print("boot", answer.boot_ms)
     (results,) = answer.values
     assert len(results) > 20
