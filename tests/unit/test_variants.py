@@ -82,7 +82,15 @@ def test_each_phase_gets_the_fastest(lab: Any) -> None:
 def test_a_small_difference_keeps_what_is_expected(lab: Any) -> None:
     lab.times.update(tiles={"decode": 1.1, "prefill": 1.1}, rows={"decode": 1.0, "prefill": 1.0})
     assert lab.choose().words() == "tiles"
-    assert lab.choose(Adapter(is_software=True)).words() == "rows"
+
+
+def test_a_software_adapter_is_not_timed(lab: Any) -> None:
+    software = Adapter(is_software=True)
+    assert lab.choose(software).words() == "rows"
+    assert not lab.timed and not [name for name in lab.tried if name.startswith("tiles")]
+    lab.bad.add(("rows", "prefill"))
+    other = Adapter(is_software=True, identity="another")
+    assert lab.choose(other).words() == "decode rows, prefill tiles"
 
 
 def test_a_wrong_variant_is_dropped_with_a_note(lab: Any) -> None:
@@ -172,13 +180,12 @@ def test_trials_cover_the_models_ops_and_types(model: Any) -> None:
 def test_the_timed_layer_is_the_first_and_bounded(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = timed_layer(*model, is_software=True)
+    layer = timed_layer(*model)
     assert layer is not None
     verify(layer.graph)
     assert {name.partition(".")[0] for name in layer.file.tensors} == {"blk", "token_embd"}
     assert not [name for name in layer.file.tensors if name.startswith("blk.1")]
     assert layer.file.tensors["token_embd.weight"].n_rows == 64
     assert {"attention", "glu"} <= {node.op for node in layer.graph.nodes}
-    monkeypatch.setattr(variant_trials, "SOFTWARE_VALUES", 1000)
-    assert timed_layer(*model, is_software=True) is None
-    assert timed_layer(*model, is_software=False) is not None
+    monkeypatch.setattr(variant_trials, "MAX_TIMED_VALUES", 1000)
+    assert timed_layer(*model) is None

@@ -22,10 +22,10 @@ COMMON_OPS = frozenset(
 )
 """Ops with the same kernels in every variant (or, the last one, with those of ``matmul``)."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
-SOFTWARE_VALUES = 24 << 20
-"""Most weights of a layer that a software adapter is timed on: a fraction of a second."""
-TIMED_TOKENS = {True: 16, False: 64}
-"""Length of the timed prompt, by whether the adapter is software."""
+MAX_TIMED_VALUES = 1 << 29
+"""Most weights of a layer that is timed: for a moment the device holds it beside the model."""
+TIMED_TOKENS = 64
+"""Length of the timed prompt."""
 TIMED_CONTEXT = 256
 TIMED_ROWS = 64
 """Rows kept of a table that is only looked up: its size makes no difference to the time."""
@@ -124,8 +124,8 @@ class TimedLayer:
         return f"{self.graph.architecture} {zlib.crc32(' '.join(parts).encode()):08x}"
 
 
-def timed_layer(graph: Graph, file: GgufFile, is_software: bool) -> TimedLayer | None:
-    """The first layer as a model of its own; None if it is too much work for the adapter."""
+def timed_layer(graph: Graph, file: GgufFile) -> TimedLayer | None:
+    """The first layer as a model of its own; None if it is too large to be worth it."""
     nodes = list(graph.nodes)
     for i, node in enumerate(graph.nodes):
         if any(value.startswith(("blk.1.", "kv.1")) for value in node.inputs.values()):
@@ -150,7 +150,7 @@ def timed_layer(graph: Graph, file: GgufFile, is_software: bool) -> TimedLayer |
         {**outputs, "logits": "last"},
     )
     timed = TimedLayer(layer, GgufFile(3, {}, tensors, 0, 0))
-    return None if is_software and timed.n_values > SOFTWARE_VALUES else timed
+    return None if timed.n_values > MAX_TIMED_VALUES else timed
 
 
 def _shortened(info: TensorInfo) -> TensorInfo:
@@ -165,7 +165,7 @@ async def time_variant(
 
     Its weights are fresh buffers, all zeros: values make no difference to the time.
     """
-    n = TIMED_TOKENS[device.is_software]
+    n = TIMED_TOKENS
     runs: dict[Phase, tuple[int, int]] = {"prefill": (n, 0), "decode": (1, TIMED_CONTEXT - 1)}
 
     async def compile_layer(*arguments: Any) -> Program:

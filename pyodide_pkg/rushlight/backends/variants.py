@@ -4,6 +4,7 @@ A variant is a way of spreading the same work over threads. The first time an ad
 each variant runs op cases on that very device against the numpy reference, and is dropped,
 visibly, where it fails. Of the ones left the fastest on a layer of the model's shapes is taken,
 for decode and for prefill apart. Both findings are remembered per adapter, driver and engine.
+A software adapter gets what is made for it, and another variant only where that one is wrong.
 """
 
 from __future__ import annotations
@@ -103,13 +104,18 @@ async def choose_variants(
         )
     memory = await _Memory.of(device)
     trials = trials_for(graph, file)
-    right = {phase: list(usable) for phase in PHASES}
+    favourite = default_variant(device.is_software)
+    right: dict[Phase, list[Variant]] = {phase: [] for phase in PHASES}
     notes = []
-    for name in usable:
+    for name in sorted(usable, key=lambda name: name != favourite):
         failures = await _test(memory, device, name, trials, progress)
-        for phase, failure in failures.items():
-            right[phase].remove(name)
-            notes.append(f"{name} kernels are not used for {phase} here: {failure}.")
+        for phase in PHASES:
+            if phase in failures:
+                notes.append(f"{name} kernels are not used for {phase} here: {failures[phase]}.")
+            else:
+                right[phase].append(name)
+        if device.is_software and all(right.values()):
+            break  # nothing is faster there than what is made for it, and compiling takes seconds
     for names in right.values():
         if not names:
             raise DeviceError(
@@ -172,8 +178,8 @@ async def _times(
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of each variant on the model's first layer, where there is a choice."""
     names = list(dict.fromkeys(n for names in right.values() if len(names) > 1 for n in names))
-    layer = timed_layer(graph, file, device.is_software)
-    if not names or layer is None:
+    layer = None if device.is_software or not names else timed_layer(graph, file)
+    if layer is None:
         return {}
     known = memory.times.setdefault(layer.words(), {})
     for i, name in enumerate(names):
