@@ -246,6 +246,7 @@ ATTENTION = OpDef(
         _attention_case(33, (4, 1, 256), 20, window=24),
         _attention_case(9, (2, 1, 320), 5, softcap=20.0),
         _attention_case(512, (2, 1, 64), 0, window=300),
+        _attention_case(3, (2, 1, 520), 2),
     ),
 )
 ATTENTION_STEP = OpDef(
@@ -269,6 +270,7 @@ ATTENTION_STEP = OpDef(
         _step_case((4, 1, 256), 300, "neox", norm=True, window=270),
         _step_case((7, 1, 128), 260, "neox", norm=False, softcap=20.0),
         _step_case((6, 1, 320), 20, "neox", norm=True),
+        _step_case((2, 1, 520), 3, "norm", norm=True),
     ),
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)
