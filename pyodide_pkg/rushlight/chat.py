@@ -75,14 +75,17 @@ def build_prompt(
     tokenizer: Tokenizer,
     *,
     add_generation_prompt: bool = True,
+    with_examples: bool = True,
 ) -> ChatPrompt:
     """Return the prompt for ``messages``, each with a ``role`` and its ``content``.
+
+    ``with_examples``: whether a plain transcript begins with two example exchanges.
 
     Uses ``tokenizer.chat_template`` of the file's metadata if there is one. Raises TemplateError
     if the template fails or refuses the messages, InvalidInputError for unusable messages.
     """
     return chat_format(metadata, tokenizer).build(
-        messages, add_generation_prompt=add_generation_prompt
+        messages, add_generation_prompt=add_generation_prompt, with_examples=with_examples
     )
 
 
@@ -112,12 +115,18 @@ class ChatFormat:
         self._template: _Template | None = None
 
     def build(
-        self, messages: Sequence[Message], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        with_examples: bool = True,
     ) -> ChatPrompt:
         """Return the prompt for ``messages``."""
         checked = check_messages(messages)
         if not self._source:
-            text = plain_transcript(checked, add_generation_prompt=add_generation_prompt)
+            text = plain_transcript(
+                checked, add_generation_prompt=add_generation_prompt, with_examples=with_examples
+            )
             ids = self._tokenizer.encode(text, add_special=False)
             bos = self._bos_ids()
             return ChatPrompt(bos + ids, text, (TRANSCRIPT_STOP,), False, TRANSCRIPT_NOTE)
@@ -180,14 +189,16 @@ class ChatFormat:
         return found
 
 
-def plain_transcript(messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
+def plain_transcript(
+    messages: Sequence[Message], *, add_generation_prompt: bool = True, with_examples: bool = True
+) -> str:
     """Return the conversation as ``User: …`` / ``Assistant: …`` lines after two examples.
 
     A system message replaces the one-line description.
     """
     system = [m["content"].strip() for m in messages if m["role"] == "system"]
     lines = [" ".join(system) or DESCRIPTION, ""]
-    for question, answer in EXAMPLES:
+    for question, answer in EXAMPLES if with_examples else ():
         lines += [f"User: {question}", f"Assistant: {answer}"]
     for message in messages:
         if message["role"] != "system":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +37,12 @@ DEFAULT_N_CTX = 4096
 """Context allocated unless asked otherwise: a file's trained context can need gigabytes of KV."""
 
 ModelSource = str | Path | bytes | Source | AsyncSource
+ContextSize = int | Callable[[int], int] | None
+"""Tokens of context; or how many, given how many the model was trained for."""
+
+
+def _nothing(graph: Graph, file: GgufFile) -> None:
+    """Do nothing before the weights are read."""
 
 
 def _ignore(progress: Progress) -> None:
@@ -60,7 +66,9 @@ def _is_callers(source: ModelSource) -> bool:
     return not isinstance(source, str | Path | bytes)
 
 
-def _context(asked: int | None, trained: int) -> int:
+def _context(asked: ContextSize, trained: int) -> int:
+    if callable(asked):
+        asked = asked(trained)
     wanted = asked if asked is not None else min(trained, DEFAULT_N_CTX)
     if not 1 <= wanted <= trained:
         raise InvalidInputError(
@@ -113,15 +121,19 @@ class Model:
         source: ModelSource,
         device: str | Executor = "auto",
         *,
-        n_ctx: int | None = None,
+        n_ctx: ContextSize = None,
         kv_dtype: KvDtype = "f16",
         n_batch: int = 256,
         progress: ProgressFn = _ignore,
+        before_weights: Callable[[Graph, GgufFile], None] = _nothing,
         pre: str | None = None,
         variant: str = "auto",
     ) -> Model:
-        """The awaitable form of ``load``; the only one that works on a page's GPU."""
-        if n_ctx is not None:
+        """The awaitable form of ``load``; the only one that works on a page's GPU.
+
+        ``before_weights`` is called once everything but the weights was read and found good.
+        """
+        if n_ctx is not None and not callable(n_ctx):
             check_count("n_ctx", n_ctx)
         check_count("n_batch", n_batch)
         check_choice("kv_dtype", kv_dtype, ("f16", "f32"))
@@ -137,6 +149,7 @@ class Model:
             _check_vocabulary(tokenizer, config)
             wanted = _context(n_ctx, config.n_ctx_train)
             options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)
+            before_weights(graph, file)
             executor = create_executor(device) if isinstance(device, str) else device
             await executor.load(graph, file, sources, options, progress)
         finally:

@@ -75,6 +75,11 @@ def _not_gguf(head: bytes, size: int) -> ModelFormatError:
             hint="Check the address: a server may have sent an error instead of the model.",
         )
     return ModelFormatError(
-        f"This is not a GGUF file: it starts with {head[:4]!r} (at byte 0).",
-        hint="Choose a file that ends in .gguf, or download it again.",
+        f"This is not a GGUF file: it starts with {_as_hex(head[:4])} (at byte 0).",
+        hint="Choose a GGUF file, or download this one again.",
     )
+
+
+def _as_hex(head: bytes) -> str:
+    shown = head.hex(" ") or "nothing"
+    return f'"{head.decode("ascii")}"' if head and head.isascii() and head.isalnum() else shown

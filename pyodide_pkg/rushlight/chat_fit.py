@@ -1,0 +1,88 @@
+"""Make a conversation fit the context: what is left out, in which order, and what to say then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .chat import ChatPrompt, Message, build_prompt
+from .errors import ContextFullError
+
+if TYPE_CHECKING:
+    from .tokenizer import Tokenizer
+
+MIN_REPLY = 16
+"""Tokens that a prompt leaves for the reply, where the context is not even smaller."""
+
+
+@dataclass(frozen=True)
+class FittedPrompt:
+    """A prompt that fits, and what had to go for that.
+
+    ``n_dropped`` counts messages from the start of the conversation, system messages apart.
+    ``has_examples`` is about a plain transcript's example exchanges.
+    """
+
+    prompt: ChatPrompt
+    n_dropped: int
+    has_examples: bool
+
+
+def fit_prompt(
+    messages: Sequence[Message],
+    metadata: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    *,
+    n_ctx: int,
+    n_ctx_train: int,
+) -> FittedPrompt:
+    """Return the prompt for ``messages`` with room for a reply, oldest exchanges left out.
+
+    Where two examples would take over a quarter of the context they are left out as well. Raises
+    ContextFullError if the last message alone does not fit.
+    """
+
+    def build(chosen: Sequence[Message], with_examples: bool) -> ChatPrompt:
+        return build_prompt(chosen, metadata, tokenizer, with_examples=with_examples)
+
+    system = [m for m in messages if m.get("role") == "system"]
+    rest = [m for m in messages if m.get("role") != "system"]
+    limit = n_ctx - min(MIN_REPLY, n_ctx // 8) - 1
+    whole = build(messages, True)
+    alone = build([*system, *rest[-1:]], False)
+    n_examples = len(build([*system, *rest[-1:]], True).ids) - len(alone.ids)
+    has_examples = n_examples <= n_ctx // 4 and len(alone.ids) + n_examples <= limit
+    if has_examples and len(whole.ids) <= limit:
+        return FittedPrompt(whole, 0, not whole.has_template)
+    if len(alone.ids) > limit:
+        raise _too_long(len(alone.ids), n_ctx, n_ctx_train)
+    # Space is made for several turns at once: each time it is, the cache is of no more use.
+    roomy = max(len(alone.ids), limit * 3 // 4)
+    for start in _turn_starts(rest):
+        prompt = build([*system, *rest[start:]], has_examples)
+        if len(prompt.ids) <= (roomy if start else limit):
+            return FittedPrompt(prompt, start, has_examples and not prompt.has_template)
+    prompt = build([*system, *rest[-1:]], has_examples)
+    return FittedPrompt(prompt, len(rest) - 1, has_examples and not prompt.has_template)
+
+
+def _turn_starts(rest: Sequence[Message]) -> list[int]:
+    """Where a conversation may begin: at what a user says, the last message excepted."""
+    return [i for i, m in enumerate(rest[:-1]) if i == 0 or m.get("role") == "user"]
+
+
+def _too_long(n_tokens: int, n_ctx: int, n_ctx_train: int) -> ContextFullError:
+    hint = "Shorten the message."
+    if n_ctx < n_ctx_train:
+        hint = (
+            f"Shorten the message, or choose a larger context in the settings "
+            f"(this model goes up to {n_ctx_train:,})."
+        )
+    return ContextFullError(
+        f"The message takes {n_tokens:,} tokens; the context holds {n_ctx:,}, reply included.",
+        hint=hint,
+    )
+
+
+__all__ = ["FittedPrompt", "fit_prompt"]
