@@ -18,6 +18,11 @@ pytestmark = pytest.mark.browser
 
 MODEL = "llama-f32.gguf"
 WAIT_MS = 60_000
+READ_KEPT = """async () => {
+  const cache = await caches.open("rushlight-adapters");
+  const answers = await cache.matchAll();
+  return Promise.all(answers.map((answer) => answer.json()));
+}"""
 
 
 @pytest.fixture
@@ -43,6 +48,9 @@ def test_a_variant_is_forced_by_the_address_and_a_reply_is_profiled(
     tab.locator("#settings-button").click()
     details = device_report(tab)["details"]
     assert details["variants"] == "rows"
+    kept = tab.evaluate(READ_KEPT)
+    assert [text["adapter"].split(" | ")[0] for text in kept] == ["google"]
+    assert kept[0]["tests"] and not any(kept[0]["tests"].values())
     tab.get_by_test_id("profile-button").click()
     text = tab.get_by_test_id("profile-text")
     expect(text).to_contain_text("GB/s", timeout=WAIT_MS)
