@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -102,6 +103,7 @@ class Model:
         self.file, self.config, self.tokenizer, self.graph = file, config, tokenizer, graph
         self._executor, self._options = executor, options
         self._is_closed = False
+        self._source_notes: tuple[str, ...] = ()
         self._session: Session | None = None
 
     @staticmethod
@@ -157,7 +159,10 @@ class Model:
                 for part in sources:
                     await part.close()
         progress(Progress("ready", "Ready", 1, 1))
-        return Model(file, config, graph, tokenizer, executor, options)
+        model = Model(file, config, graph, tokenizer, executor, options)
+        notes = (str(getattr(part, "note", "")) for part in sources)
+        model._source_notes = tuple(dict.fromkeys(note for note in notes if note))
+        return model
 
     @property
     def executor(self) -> Executor:
@@ -169,7 +174,8 @@ class Model:
     @property
     def device(self) -> DeviceInfo:
         """Backend and adapter in use, and every fall-back taken."""
-        return self._executor.info
+        info = self._executor.info
+        return replace(info, notes=(*info.notes, *self._source_notes))
 
     @property
     def n_ctx(self) -> int:

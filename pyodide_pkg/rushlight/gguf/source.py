@@ -178,6 +178,11 @@ class SyncAsAsync:
         self.name = source.name
         self.size = source.size
 
+    @property
+    def note(self) -> str:
+        """What did not go as it should, if the source tells."""
+        return str(getattr(self.source, "note", ""))
+
     async def read(self, offset: int, n: int) -> bytes:
         """Exactly ``n`` bytes at ``offset``."""
         return self.source.read(offset, n)
