@@ -131,6 +131,13 @@ def keep(found: Candidates, cuts: Cuts) -> tuple[I64, F64] | None:
     return ids[by_id], weights[by_id]
 
 
+def is_decided(found: Candidates, cuts: Cuts) -> bool:
+    """Whether ``keep`` has an answer."""
+    if found.ids is not None and 0 < cuts.top_k <= len(found.ids):
+        return True
+    return keep(found, cuts) is not None
+
+
 def _keep_of_all(logits: F32, cuts: Cuts) -> tuple[I64, F64]:
     best = float(logits.max())
     if cuts.top_k > 0:

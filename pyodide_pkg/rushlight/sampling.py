@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -99,6 +98,8 @@ class Sampler:
     def __init__(self, params: SamplingParams) -> None:
         self.params = params
         self._cuts = params.cuts()
+        self._biased = np.array(sorted(params.logit_bias), np.int64)
+        self._bias = np.array([params.logit_bias[i] for i in self._biased], np.float32)
         # numpy.random takes a while to import in Pyodide: only drawing pays for it.
         self._random = None if params.is_greedy else np.random.Generator(_bits(params.seed))
 
@@ -119,20 +120,23 @@ class Sampler:
 
         Bit i of ``mask``'s words allows id i; without a mask every id is allowed.
         """
-        params, counts = self.params, Counter[int]()
+        params, ids = self.params, self._biased
+        seen = counted = np.zeros(0, np.int64)
         if params.has_penalty:
-            counts.update(int(i) for i in history[-PENALTY_WINDOW:] if i >= 0)
-        ids = sorted({*counts, *(int(i) for i in params.logit_bias)})
-        minus = [
-            params.presence_penalty * (counts[i] > 0) + params.frequency_penalty * counts[i]
-            for i in ids
-        ]
+            recent = np.asarray(history[-PENALTY_WINDOW:], np.int64)
+            seen, counted = np.unique(recent[recent >= 0], return_counts=True)
+            ids = np.union1d(seen, self._biased)
+        counts, bias = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.float32)
+        counts[np.searchsorted(ids, seen)] = counted
+        bias[np.searchsorted(ids, self._biased)] = self._bias
+        repeats = (counts > 0).astype(np.uint32)
+        minus = params.presence_penalty * repeats + params.frequency_penalty * counts
         return SampleInputs(
             self._cuts,
-            np.array(ids, np.int64),
-            np.array([params.logit_bias.get(i, 0.0) for i in ids], np.float32),
-            np.array(minus, np.float32),
-            np.array([counts[i] > 0 for i in ids], np.uint32),
+            ids,
+            bias,
+            minus.astype(np.float32),
+            repeats,
             params.repetition_penalty,
             mask,
         )

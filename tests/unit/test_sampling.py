@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rushlight.candidates import N_CANDIDATES, Candidates, keep
+from rushlight.candidates import N_CANDIDATES, Candidates, is_decided, keep
 from rushlight.errors import EngineError, InvalidInputError
 from rushlight.ops.sampling import LOWEST, top_k
 from rushlight.sampling import GREEDY, Sampler, SamplingParams, top_ids
@@ -207,7 +207,8 @@ def test_candidates_draw_what_all_logits_draw(seed, n, spread, k, top_p, min_p, 
         values = np.round(values)
     changes = params(top_k=k, top_p=top_p, min_p=min_p, seed=seed)
     found = device_candidates(values)
-    if keep(found, changes.cuts()) is not None:
+    assert is_decided(found, changes.cuts()) is (keep(found, changes.cuts()) is not None)
+    if is_decided(found, changes.cuts()):
         assert Sampler(changes).draw(found) == Sampler(changes).sample(values, [])
     else:
         assert n > N_CANDIDATES or 0 < top_p < 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..candidates import Candidates, SampleInputs, keep
+from ..candidates import Candidates, SampleInputs, is_decided
 from ..errors import ContextFullError, DeviceError
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
@@ -318,7 +318,7 @@ class WebGpuExecutor:
             assert data is not None
             all_bytes = binding_bytes(plan, plan.outputs["adjusted"])
             found = read_candidates(data.view(np.uint32), all_bytes // 4)
-            if found is not None and keep(found, inputs.cuts) is not None:
+            if found is not None and is_decided(found, inputs.cuts):
                 return found
             self.stats.full_reads += 1
             stop = plan.body.stop
