@@ -12,10 +12,11 @@ import { openGpu } from "./gpu.js";
  * @typedef {object} PythonEngine
  * @property {(gpu: GpuDevice, variant: string) => void} use_gpu
  * @property {(source: import("./sources.js").ByteSource, name: string, backend: string,
- *   onProgress: (step: string, label: string, done: number, total: number) => void)
+ *   context: string, onProgress: (step: string, label: string, done: number, total: number) => void)
  *   => Promise<string>} load_model
  * @property {(messages: string, options: string, onToken: (piece: string) => void)
  *   => Promise<string>} chat
+ * @property {() => boolean} is_loaded
  * @property {() => Promise<string>} profile
  * @property {() => void} stop
  * @property {() => void} reset

@@ -14,6 +14,8 @@ export class Failure extends Error {
     this.code = code;
     this.hint = hint;
     this.details = details;
+    /** Of a load: the model before it is still there. */
+    this.isModelKept = false;
   }
 }
 

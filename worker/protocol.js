@@ -20,7 +20,7 @@
  */
 
 /** Raised when either side changes a message in a way the other cannot read. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** @typedef {"auto" | "webgpu" | "cpu"} BackendChoice What a person asks for. */
 /** @typedef {"webgpu" | "cpu"} Backend What is in use. */
@@ -49,6 +49,7 @@ export const PROTOCOL_VERSION = 1;
  *   "busy", "no_model", "worker_failed" (anything unforeseen), "bad_request".
  * @property {string} message What went wrong, naming the value.
  * @property {string} hint The next step for a person; "" if there is none.
+ * @property {boolean} [isModelKept] Of loadModel: the model before it is still there to chat with.
  */
 
 /**
@@ -72,10 +73,17 @@ export const PROTOCOL_VERSION = 1;
  */
 
 /**
- * @typedef {{kind: "url", url: string, name?: string, nBytes?: number, sha256?: string}
+ * @typedef {{kind: "url", url: string, name?: string, title?: string, nBytes?: number,
+ *   sha256?: string}
  *   | {kind: "file", file: Blob, name: string}} ModelSource
  *   `url` is absolute, or relative to the page (the page makes it absolute before it sends it).
- *   `nBytes` and `sha256` are known for the site's own model only.
+ *   `title` (what people call it), `nBytes` and `sha256` are known for the site's own model only.
+ */
+
+/**
+ * @typedef {object} LoadOptions
+ * @property {"auto" | "max" | number} [context] Tokens of context, at most what the model was
+ *   trained for; missing or "auto": 4096.
  */
 
 /**
@@ -85,6 +93,10 @@ export const PROTOCOL_VERSION = 1;
  * @property {number} nBytes Size of the file(s).
  * @property {number} nParams
  * @property {number} nCtx The context this session was given (tokens).
+ * @property {number} nCtxTrained The largest context of this model.
+ * @property {number} kvBytesPerToken Memory that each token of context takes.
+ * @property {string} license general.license, or "".
+ * @property {string} licenseLink general.license.link, or "".
  * @property {string} quantisation The mixture of storage types by name, e.g. "Q4_K_M".
  * @property {boolean} hasChatTemplate False: conversations are written as a plain transcript.
  * @property {Backend} backend
@@ -128,6 +140,9 @@ export const PROTOCOL_VERSION = 1;
  * @property {number} prefillMs From the request to the first token: the time to first token.
  * @property {number} decodeMs From the first token to the last.
  * @property {string} text The whole reply; equals the pieces joined, bar stop strings trimmed.
+ * @property {number} nLeftOut Messages from the start that no longer fit the context.
+ * @property {boolean} hasExamples False: a plain transcript without its examples, for want of room.
+ * @property {string} promptText What the model was given.
  */
 
 /**
@@ -151,9 +166,10 @@ export const PROTOCOL_VERSION = 1;
  * @typedef {object} EngineApi
  * @property {(request: BootRequest, onProgress: OnProgress) => Promise<Envelope<BootInfo>>} boot
  *   Once per worker; to change the backend the page starts a new worker.
- * @property {(source: ModelSource, onProgress: OnProgress) => Promise<Envelope<ModelInfo>>} loadModel
- *   Unloads the model before it, if any. After a failure no model is loaded and another
- *   loadModel may follow. `stop()` during a load ends it with the code "cancelled".
+ * @property {(source: ModelSource, options: LoadOptions, onProgress: OnProgress)
+ *   => Promise<Envelope<ModelInfo>>} loadModel Unloads the model before it once all but the new
+ *   weights was read and found good: a failure says whether it is kept. Another loadModel may follow.
+ *   `stop()` during a load ends it with the code "cancelled".
  * @property {(request: ChatRequest, onToken: OnToken) => Promise<Envelope<ReplyStats>>} chat
  * @property {() => Promise<Envelope<null>>} stop Ends the running chat (its answer has
  *   finishReason "cancelled") or load; does nothing when idle. Answers at once.
@@ -182,7 +198,7 @@ export function asFailure(thrown) {
     console.error(message);
     message = message.trimEnd().split("\n").pop() ?? message;
   }
-  return { code, message, hint };
+  return { code, message, hint, isModelKept: Boolean(error?.isModelKept) };
 }
 
 /**

@@ -13,6 +13,7 @@ import { Failure, throwIfAborted } from "./failure.js";
  * @property {number} size
  * @property {string} note A visible fall-back, or "".
  * @property {(offset: number, n: number) => Promise<Uint8Array<ArrayBuffer>>} read Exactly n bytes, aligned.
+ * @property {() => Promise<void>} open Finds out the size; to be awaited before the first read.
  * @property {() => void} abort Ends reads under way and to come with "cancelled".
  */
 
@@ -20,12 +21,21 @@ const RETRIES = 3;
 const KEEP_BEHIND = 64 << 20;
 
 /**
+ * A source that is still to be opened, which `abort` can end.
+ * @param {ModelSource} origin
+ * @returns {ByteSource}
+ */
+export function createSource(origin) {
+  if (origin.kind === "file") return new BlobSource(origin.file, origin.name);
+  return new HttpSource(origin.url, origin.name, origin.nBytes);
+}
+
+/**
  * @param {ModelSource} origin
  * @returns {Promise<ByteSource>}
  */
 export async function openSource(origin) {
-  if (origin.kind === "file") return new BlobSource(origin.file, origin.name);
-  const source = new HttpSource(origin.url, origin.name, origin.nBytes);
+  const source = createSource(origin);
   await source.open();
   return source;
 }
@@ -48,6 +58,10 @@ export class BlobSource {
     this.size = blob.size;
     this.note = "";
     this.controller = new AbortController();
+  }
+
+  async open() {
+    throwIfAborted(this.controller.signal);
   }
 
   /** @param {number} offset @param {number} n */

@@ -4,8 +4,8 @@
 import * as Comlink from "../vendor/comlink.mjs";
 import { startRuntime } from "./boot.js";
 import { Failure } from "./failure.js";
-import { PROTOCOL_VERSION, answer } from "./protocol.js";
-import { openSource } from "./sources.js";
+import { PROTOCOL_VERSION, answer, asFailure } from "./protocol.js";
+import { createSource } from "./sources.js";
 
 /** @typedef {import("./protocol.js").EngineApi} EngineApi */
 /** @typedef {import("./protocol.js").ModelInfo} ModelInfo */
@@ -81,6 +81,29 @@ function opened(json) {
 
 const backendInUse = () => (requireRuntime().gpu ? "webgpu" : "cpu");
 
+/**
+ * @param {import("./protocol.js").ModelSource} origin
+ * @param {import("./protocol.js").LoadOptions} options
+ * @param {import("./protocol.js").OnProgress} onProgress
+ * @returns {Promise<{info: ModelInfo, note: string}>}
+ */
+async function load(origin, options, onProgress) {
+  const report = throttled(onProgress);
+  report({ step: "header", label: "Opening the model", done: 0, total: 0 });
+  source = createSource(origin); // here already, so that stop() can end its opening
+  await source.open();
+  const json = await requireRuntime().engine.load_model(
+    source,
+    source.name,
+    backendInUse(),
+    String(options.context ?? "auto"),
+    (step, label, done, total) => {
+      report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
+    },
+  );
+  return { info: opened(json), note: source.note };
+}
+
 /** @type {EngineApi} */
 const api = {
   boot: ({ backend, variant }, onProgress) =>
@@ -97,28 +120,18 @@ const api = {
       };
     }),
 
-  loadModel: (origin, onProgress) =>
+  loadModel: (origin, options, onProgress) =>
     exclusively("load", onProgress, async () => {
       const { engine, notes } = requireRuntime();
-      const report = throttled(onProgress);
-      report({ step: "header", label: "Opening the model", done: 0, total: 0 });
       try {
-        source = await openSource(origin);
-        const json = await engine.load_model(
-          source,
-          source.name,
-          backendInUse(),
-          (step, label, done, total) => {
-            report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
-          },
-        );
-        /** @type {ModelInfo} */
-        const info = opened(json);
+        const { info, note } = await load(origin, options, onProgress);
         if (isStopping) {
           engine.unload();
           throw new Failure("cancelled", "The load was stopped.");
         }
-        return { ...info, notes: [...notes, ...info.notes, source.note].filter(Boolean) };
+        return { ...info, notes: [...notes, ...info.notes, note].filter(Boolean) };
+      } catch (thrown) {
+        throw Object.assign(asFailure(thrown), { isModelKept: engine.is_loaded() });
       } finally {
         source = null;
       }

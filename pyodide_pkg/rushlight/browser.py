@@ -18,14 +18,17 @@ from pyodide.ffi import JsException
 from . import __name__ as _package
 from .backends import webgpu_browser
 from .backends.base import Executor, Progress
-from .backends.numpy_executor import NumpyExecutor
+from .backends.numpy_executor import NumpyExecutor, unsupported_type
 from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error
 from .backends.webgpu_common import RunCancelledError
-from .chat import build_prompt, has_chat_template
+from .chat import has_chat_template
+from .chat_fit import FittedPrompt, fit_prompt
 from .errors import EngineError, shown_text
 from .generate import Generation
 from .gguf.mix import mix_name
-from .model import Model
+from .gguf.reader import GgufFile
+from .graph.ir import Graph
+from .model import DEFAULT_N_CTX, Model
 from .sampling import SamplingParams
 from .session import Session
 
@@ -45,7 +48,17 @@ SAMPLING_OPTIONS = {
     "seed": "seed",
 }
 
-__all__ = ["chat", "load_model", "profile", "report", "reset", "stop", "unload", "use_gpu"]
+__all__ = [
+    "chat",
+    "is_loaded",
+    "load_model",
+    "profile",
+    "report",
+    "reset",
+    "stop",
+    "unload",
+    "use_gpu",
+]
 
 
 class _Loaded:
@@ -101,22 +114,55 @@ def enveloped(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitabl
 
 @enveloped
 async def load_model(
-    source: Any, name: str, backend: str, on_progress: Callable[[str, str, int, int], None]
+    source: Any,
+    name: str,
+    backend: str,
+    context: str,
+    on_progress: Callable[[str, str, int, int], None],
 ) -> dict[str, Any]:
-    """Load a ``ByteSource`` of ``worker/sources.js``; the model before it is unloaded first.
+    """Load a ``ByteSource`` of ``worker/sources.js`` in place of the model before it.
 
-    ``backend``: "webgpu" or "cpu". ``on_progress(step, label, done, total)``. Returns the
+    That one is unloaded once everything but the new weights was read and found good, so that a
+    file that is refused changes nothing. ``backend``: "webgpu" or "cpu". ``context``: "auto",
+    "max" or a number of tokens. ``on_progress(step, label, done, total)``. Returns the
     protocol's ModelInfo, without the worker's own notes.
     """
     global _loaded
+    notes: list[str] = []
 
     def progress(event: Progress) -> None:
         on_progress(event.step, event.label, event.done, event.total)
 
-    _unload()
-    model = await open_model(source, backend, progress=progress)
+    def before_weights(graph: Graph, file: GgufFile) -> None:
+        for info in (file.tensors[name] for name in graph.weights):
+            if info.type.dequantize is None:
+                raise unsupported_type(info, backend)
+        _unload()
+
+    model = await open_model(
+        source,
+        backend,
+        progress=progress,
+        before_weights=before_weights,
+        n_ctx=lambda trained: _context_size(context, trained, notes),
+    )
     _loaded = _Loaded(model, name)
-    return _model_info(model, name, backend)
+    info = _model_info(model, name, backend)
+    return {**info, "notes": [*info["notes"], *notes]}
+
+
+def _context_size(context: str, trained: int, notes: list[str]) -> int:
+    if context == "max":
+        return trained
+    wanted = DEFAULT_N_CTX if context == "auto" else int(context)
+    if wanted > trained and context != "auto":
+        notes.append(f"The context is {trained:,} tokens: this model was trained for no more.")
+    return min(wanted, trained)
+
+
+def is_loaded() -> bool:
+    """Whether there is a model to chat with."""
+    return _loaded is not None
 
 
 def make_executor(backend: str) -> Executor:
@@ -144,6 +190,11 @@ def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
         "nBytes": file.n_bytes,
         "nParams": sum(tensor.n_elements for tensor in file.tensors.values()),
         "nCtx": model.n_ctx,
+        "nCtxTrained": model.config.n_ctx_train,
+        "kvBytesPerToken": 2
+        * sum(sum(s.shape) for s in model.graph.state.values() if s.kind == "kv"),
+        "license": shown_text(file.metadata.get("general.license", ""), 80),
+        "licenseLink": shown_text(file.metadata.get("general.license.link", "")),
         "quantisation": mix_name(file),
         "hasChatTemplate": has_chat_template(file.metadata),
         "backend": backend,
@@ -161,7 +212,14 @@ async def chat(
         raise EngineError("No model is loaded.", code="no_model", hint="Load a model first.")
     loaded, model = _loaded, _loaded.model
     options = {k: v for k, v in json.loads(options_json).items() if v is not None}
-    prompt = build_prompt(json.loads(messages_json), model.file.metadata, model.tokenizer)
+    fitted = fit_prompt(
+        json.loads(messages_json),
+        model.file.metadata,
+        model.tokenizer,
+        n_ctx=model.n_ctx,
+        n_ctx_train=model.config.n_ctx_train,
+    )
+    prompt = fitted.prompt
     sampling = {
         ours: options[theirs] for theirs, ours in SAMPLING_OPTIONS.items() if theirs in options
     }
@@ -187,7 +245,11 @@ async def chat(
         generation.stats.finish_reason = "cancelled"
     finally:
         loaded.generation = None
-    stats = generation.stats
+    return _reply_stats(generation, fitted, text)
+
+
+def _reply_stats(generation: Generation, fitted: FittedPrompt, text: str) -> dict[str, Any]:
+    stats, prompt = generation.stats, fitted.prompt
     return {
         "finishReason": stats.finish_reason,
         "nPrompt": stats.n_prompt,
@@ -196,6 +258,9 @@ async def chat(
         "prefillMs": stats.prefill_ms,
         "decodeMs": stats.decode_ms,
         "text": text,
+        "nLeftOut": fitted.n_dropped,
+        "hasExamples": fitted.has_examples or prompt.has_template,
+        "promptText": prompt.text,
     }
 
 

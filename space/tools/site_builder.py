@@ -21,6 +21,12 @@ _NOT_SERVED_SUFFIXES = (".c", ".h", ".d.ts", ".md", ".pyc")
 _NOT_SERVED_NAMES = {"jsconfig.json", "package.json"}
 _NOT_SERVED_FOLDERS = {"types", "node_modules", "__pycache__", "vendor"}
 
+# What people call the default model, and the terms that its weights come under.
+_DEFAULT_ABOUT: dict[str, Any] = {
+    "title": "Gemma 3 270M",
+    "terms": {"name": "Gemma Terms of Use", "url": "https://ai.google.dev/gemma/terms"},
+}
+
 
 def build_wheel(out: Path) -> Path:
     """Builds the wheel into `out` and gives its path; an up-to-date one is left alone."""
@@ -95,7 +101,8 @@ def _model_entry(model: str | None) -> tuple[dict[str, Any] | None, dict[str, Pa
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     url = f"models/{path.name}"
     n_bytes = path.stat().st_size
-    return {"name": path.name, "url": url, "n_bytes": n_bytes, "sha256": sha256}, {url: path}
+    entry = {"name": path.name, "url": url, "n_bytes": n_bytes, "sha256": sha256}
+    return (entry | _DEFAULT_ABOUT if model is None else entry), {url: path}
 
 
 def _place(source: Path, target: Path) -> None:

@@ -9,10 +9,11 @@
 import { AlertView } from "./alert.js";
 import { Chat, describeStats } from "./chat.js";
 import { Composer } from "./composer.js";
-import { announce, part } from "./dom.js";
+import { announce, fitToKeyboard, part } from "./dom.js";
 import { asFault, EngineClient, EngineFault } from "./engine_client.js";
-import { showModel, showName, showSpeed } from "./header.js";
-import { ModelPicker, noteInAddress, readSiteModel, siteSource, sourceName, urlSource } from "./models.js";
+import { showName, showPrompt, showSpeed } from "./header.js";
+import { LoadedModel } from "./loaded.js";
+import { ModelPicker, readSiteModel, siteSource, sourceName, urlSource } from "./models.js";
 import { ProgressView } from "./progress.js";
 import { Settings, wireDialogs, wireTheme } from "./settings.js";
 
@@ -23,23 +24,23 @@ import { Settings, wireDialogs, wireTheme } from "./settings.js";
 const STOP_LIMIT_MS = 20_000;
 
 const client = new EngineClient();
-const progress = new ProgressView();
+const progress = new ProgressView(() => void cancelLoad());
 const chat = new Chat();
 const composer = new Composer({ onSend: send, onStop: stop, onEdit: (at) => chat.markReplaced(at) });
 const settings = new Settings({
   onBackend: restart,
+  onReload: () => source && void load(source),
   getReport: () => client.report(),
   getProfile: () => client.profile(),
 });
 const picker = new ModelPicker({ onPick: (picked) => void load(picked), onError: (error) => alert.show(error) });
+const loaded = new LoadedModel(settings, picker);
 const alert = new AlertView({ onPick: () => picker.open(), onClose: () => composer.focus() });
 
 /** @type {State} */
 let state = "booting";
 /** @type {ModelSource | null} */
 let source = null;
-/** @type {string | null} The address of the site's own model. */
-let defaultUrl = null;
 /** @type {Promise<void> | null} The load or reply that runs; never rejects. */
 let work = null;
 /** Counts loads: a load that is no longer the newest gives way without a word. */
@@ -94,12 +95,13 @@ async function loadNow(wanted, isNewest) {
     if (!client.isBooted) await client.boot(settings.bootRequest, onProgress);
     if (!isNewest()) return;
     setState("loading");
-    const info = await client.loadModel(wanted, onProgress);
+    const info = await client.loadModel(wanted, settings.loadOptions, onProgress);
+    loaded.set(wanted, info);
     if (!isNewest()) return;
-    noteInAddress(wanted, wanted.kind === "url" && wanted.url === defaultUrl);
-    showModel(info);
+    chat.takeAllIn();
+    loaded.show();
     setState("ready");
-    announce(`${info.name} is ready.`);
+    announce(`${loaded.name} is ready.`);
     composer.focusUnlessTouch();
   } catch (thrown) {
     if (isNewest()) failLoad(thrown, () => void load(wanted));
@@ -108,22 +110,40 @@ async function loadNow(wanted, isNewest) {
   }
 }
 
+/** Ends a load; the engine's start cannot be ended but with its worker. */
+async function cancelLoad() {
+  if (client.isBooted) await client.stop().catch((error) => console.info("Nothing to stop.", error));
+  else client.close();
+}
+
 /**
- * No model is loaded now; a waiting message goes back to its field.
+ * A refused file leaves the model before it; else none is loaded now. A waiting message goes back
+ * to its field.
  * @param {unknown} thrown
  * @param {(() => void) | null} again
  */
 function failLoad(thrown, again) {
+  const fault = asFault(thrown);
   takeBackQueued();
-  part("model-size").textContent = "Not loaded";
-  setState("error");
-  alert.show(thrown, again);
+  if (fault.isModelKept && loaded.source) {
+    source = loaded.source;
+    loaded.show();
+    setState("ready");
+    if (fault.code === "cancelled") return;
+  } else {
+    loaded.clear();
+    part("model-size").textContent = "Not loaded";
+    setState("error");
+  }
+  const toCpu = { label: "Use the CPU", run: () => settings.choose("cpu") };
+  alert.show(fault, again, fault.code === "no_adapter" ? toCpu : null);
   chat.follow();
 }
 
 /** Ends the worker and starts over with the backend now set; the conversation stays. */
 function restart() {
   if (!source) return;
+  loaded.clear();
   client.close();
   void load(source);
 }
@@ -157,22 +177,29 @@ function takeBackQueued() {
   chat.cut(last);
 }
 
-function startReply() {
+/** @param {boolean} [isVaried] Not the same words as before. */
+function startReply(isVaried = false) {
   isQueued = false;
   const reply = chat.beginReply("Reading");
   setState("generating");
-  const run = replyNow(reply).finally(() => {
+  const run = replyNow(reply, isVaried).finally(() => {
     if (work === run) work = null;
   });
   work = run;
 }
 
-/** @param {ReturnType<Chat["beginReply"]>} reply */
-async function replyNow(reply) {
-  const request = { messages: chat.messages, options: settings.options };
+/**
+ * @param {ReturnType<Chat["beginReply"]>} reply
+ * @param {boolean} isVaried
+ */
+async function replyNow(reply, isVaried) {
+  const { options, variation } = settings.optionsFor(isVaried);
+  const request = { messages: chat.messages, options };
   try {
     const stats = await client.chat(request, (piece) => reply.append(piece));
-    reply.finish(stats.text, describeStats(stats));
+    reply.finish(stats.text, describeStats(stats, variation));
+    if (stats.nLeftOut) chat.leaveOut(stats.nLeftOut);
+    showPrompt(stats.promptText);
     showSpeed(stats);
     setState("ready");
     announce(`Reply: ${stats.text}`);
@@ -194,14 +221,22 @@ function failReply(reply, fault) {
   // Without its worker or its device the engine needs a fresh start, model included.
   const isGone = !client.isBooted || fault.code === "device_lost";
   setState(isGone ? "error" : "ready");
-  alert.show(fault, isGone ? restart : again);
+  if (fault.code === "context_full") return refuseMessage(fault);
+  alert.show(fault, isGone ? restart : () => again());
 }
 
-/** Writes the last reply anew. */
-function again() {
+/** @param {EngineFault} fault The message is too long: its text goes back to be shortened. */
+function refuseMessage(fault) {
+  const text = chat.takeBack(!composer.text);
+  if (text) composer.text = text;
+  alert.show(fault, null, { label: "Change the context", run: () => settings.open() });
+}
+
+/** Answers the last message, again or at last. @param {boolean} [isVaried] */
+function again(isVaried = false) {
   if (state !== "ready" || chat.isEmpty) return;
   alert.hide();
-  startReply();
+  startReply(isVaried);
 }
 
 function stop() {
@@ -242,7 +277,7 @@ function wire() {
   wireDialogs();
   wireTheme();
   chat.addEventListener("edit", edit);
-  chat.addEventListener("again", again);
+  chat.addEventListener("again", () => again(true));
   part("new-chat").addEventListener("click", () => void newChat());
   for (const starter of document.querySelectorAll(".starter")) {
     starter.addEventListener("click", () => {
@@ -250,11 +285,7 @@ function wire() {
       composer.focusUnlessTouch();
     });
   }
-  // iOS does not shrink dvh for its keyboard; the visual viewport tells the height that is left.
-  const view = window.visualViewport;
-  view?.addEventListener("resize", () => {
-    if (view.scale === 1) document.body.style.setProperty("--app-height", `${view.height}px`);
-  });
+  fitToKeyboard();
 }
 
 /** The model asked for in the address, or else the site's own. */
@@ -262,15 +293,9 @@ async function start() {
   const asked = new URLSearchParams(location.search).get("model");
   try {
     // The address is what was asked for: a site without its own model still serves it.
-    const site = await readSiteModel().catch((error) => {
-      if (!asked) throw error;
-      console.warn("This site has no model of its own.", error);
-      return null;
-    });
-    if (site) {
-      picker.offerDefault(site);
-      defaultUrl = new URL(site.url, document.baseURI).href;
-    }
+    const site = await readSiteModel(!!asked);
+    loaded.site = site;
+    if (site) picker.offerDefault(site);
     if (asked) return await load(urlSource(asked));
     if (site) return await load(siteSource(site));
     const message = "This site has no model of its own.";

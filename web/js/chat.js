@@ -11,7 +11,7 @@ const OUTCOMES = {
   stop: "",
   length: "Cut at the length limit",
   cancelled: "Stopped",
-  context_full: "The context is full: start a new chat",
+  context_full: "The context is full",
 };
 
 /** @param {ReplyStats} stats Tokens a second after the first token; 0 when there is none to count. */
@@ -21,15 +21,18 @@ export function decodeSpeed({ nGenerated, decodeMs }) {
 
 /**
  * @param {ReplyStats} stats
+ * @param {string} [variation] How this reply was made to differ from the one before.
  * @returns {string} One line for under the reply.
  */
-export function describeStats(stats) {
+export function describeStats(stats, variation = "") {
   const speed = decodeSpeed(stats);
   return [
     OUTCOMES[stats.finishReason],
+    variation,
     `${stats.nGenerated} ${stats.nGenerated === 1 ? "token" : "tokens"}`,
     speed ? `${formatNumber(speed)} tokens/s` : "",
     stats.nGenerated ? `first after ${formatSeconds(stats.prefillMs)}` : "",
+    stats.hasExamples ? "" : "asked without examples, which do not fit the context",
   ]
     .filter(Boolean)
     .join(" · ");
@@ -97,7 +100,8 @@ class Reply {
 
 /**
  * Turns in order: a user's message, then its reply once there is one.
- * @typedef {{user: string, element: HTMLElement, reply: Reply | null}} Turn
+ * `isLeftOut`: it no longer fits the context, so the model is not given it any more.
+ * @typedef {{user: string, element: HTMLElement, reply: Reply | null, isLeftOut: boolean}} Turn
  */
 
 export class Chat extends EventTarget {
@@ -125,9 +129,9 @@ export class Chat extends EventTarget {
   get messages() {
     /** @type {Message[]} */
     const messages = [];
-    this.#turns.forEach(({ user, reply }, i) => {
+    this.#turns.forEach(({ user, reply, isLeftOut }, i) => {
       const isLast = i === this.#turns.length - 1;
-      if (!isLast && !reply?.text) return;
+      if (!isLast && (isLeftOut || !reply?.text)) return;
       messages.push({ role: "user", content: user });
       if (!isLast && reply) messages.push({ role: "assistant", content: reply.text });
     });
@@ -139,7 +143,7 @@ export class Chat extends EventTarget {
     const element = stamp("user-template");
     /** @type {HTMLElement} */ (element.querySelector(".body")).textContent = text;
     this.#list.append(element);
-    this.#turns.push({ user: text, element, reply: null });
+    this.#turns.push({ user: text, element, reply: null, isLeftOut: false });
     this.#empty.hidden = true;
     this.follow(true);
   }
@@ -166,7 +170,52 @@ export class Chat extends EventTarget {
     if (turn) turn.reply = null;
   }
 
+  /**
+   * Marks exchanges that the model was not given, and will not be again.
+   * @param {number} nMessages From the first that it was still given before.
+   */
+  leaveOut(nMessages) {
+    const given = this.#turns.slice(0, -1).filter((turn) => !turn.isLeftOut && turn.reply?.text);
+    for (const turn of given.slice(0, Math.ceil(nMessages / 2))) turn.isLeftOut = true;
+    this.#showLeftOut();
+  }
 
+  /** A model with another context starts with the whole conversation again. */
+  takeAllIn() {
+    for (const turn of this.#turns) turn.isLeftOut = false;
+    this.#showLeftOut();
+  }
+
+  /** A line after the last exchange that is left out. */
+  #showLeftOut() {
+    this.#list.querySelector(".left-out-note")?.remove();
+    for (const { element, reply, isLeftOut } of this.#turns) {
+      element.classList.toggle("left-out", isLeftOut);
+      reply?.element.classList.toggle("left-out", isLeftOut);
+    }
+    const last = this.#turns.filter((turn) => turn.isLeftOut).pop();
+    if (!last) return;
+    const note = document.createElement("p");
+    note.className = "left-out-note muted";
+    note.dataset.testid = "left-out";
+    note.textContent = "The context is full: the model no longer sees what is above this line.";
+    (last.reply?.element ?? last.element).after(note);
+  }
+
+  /**
+   * Takes back the last message, which the engine refused; it stays, marked, if it cannot move.
+   * @param {boolean} canMove
+   * @returns {string} Its text if it went.
+   */
+  takeBack(canMove) {
+    const last = this.#turns[this.#turns.length - 1];
+    if (!canMove) {
+      last.element.classList.add("not-sent");
+      return "";
+    }
+    this.cut(this.#turns.length - 1);
+    return last.user;
+  }
   /** @param {number} index Turns from here on go. */
   cut(index) {
     for (const turn of this.#turns.splice(index)) {
@@ -174,6 +223,7 @@ export class Chat extends EventTarget {
       turn.reply?.element.remove();
     }
     this.#empty.hidden = this.#turns.length > 0;
+    this.#showLeftOut();
   }
 
   /**

@@ -11,6 +11,8 @@ export class Composer {
   #editing = part("editing");
   /** @type {number | null} The turn that the text will replace. */
   #editIndex = null;
+  /** What stood in the field before the edit. */
+  #draft = "";
   #canSend = false;
 
   /**
@@ -79,6 +81,7 @@ export class Composer {
    * @param {string} text
    */
   edit(index, text) {
+    if (this.#editIndex === null) this.#draft = this.text;
     this.#editIndex = index;
     this.#editing.hidden = false;
     this.text = text;
@@ -95,7 +98,8 @@ export class Composer {
   #endEdit() {
     this.#editIndex = null;
     this.#editing.hidden = true;
-    this.text = "";
+    this.text = this.#draft;
+    this.#draft = "";
     this.onEdit(null);
   }
 
@@ -111,7 +115,7 @@ export class Composer {
     const text = this.#input.value.trim();
     if (!text || !this.onSend(text, this.#editIndex)) return;
     if (this.#editIndex !== null) this.#endEdit();
-    this.text = "";
+    else this.text = "";
   }
 
   #refresh() {

@@ -121,3 +121,11 @@ export async function copyFrom(button, text) {
 export function announce(text) {
   part("announcer").textContent = text;
 }
+
+/** iOS does not shrink dvh for its keyboard; the visual viewport tells the height that is left. */
+export function fitToKeyboard() {
+  const view = window.visualViewport;
+  view?.addEventListener("resize", () => {
+    if (view.scale === 1) document.body.style.setProperty("--app-height", `${view.height}px`);
+  });
+}

@@ -12,11 +12,13 @@ import { PROTOCOL_VERSION } from "../worker/protocol.js";
 /** A failure the worker answered with, or the worker's own end. */
 export class EngineFault extends Error {
   /** @param {EngineFailure} failure */
-  constructor({ code, message, hint }) {
+  constructor({ code, message, hint, isModelKept = false }) {
     super(message);
     this.name = "EngineFault";
     this.code = code;
     this.hint = hint;
+    /** A load failed, but the model before it is still there. */
+    this.isModelKept = isModelKept;
   }
 }
 
@@ -64,10 +66,11 @@ export class EngineClient {
 
   /**
    * @param {import("../worker/protocol.js").ModelSource} source
+   * @param {import("../worker/protocol.js").LoadOptions} options
    * @param {import("../worker/protocol.js").OnProgress} onProgress
    */
-  loadModel(source, onProgress) {
-    return this.#ask(this.#api().loadModel(source, Comlink.proxy(onProgress)));
+  loadModel(source, options, onProgress) {
+    return this.#ask(this.#api().loadModel(source, options, Comlink.proxy(onProgress)));
   }
 
   /**

@@ -23,15 +23,19 @@ export function showName(name, status) {
   document.title = `${name} · Rushlight`;
 }
 
-/** @param {ModelInfo} info */
-export function showModel(info) {
+/**
+ * @param {ModelInfo} info
+ * @param {string[]} more Notes of the page itself.
+ */
+export function showModel(info, more) {
   showName(info.name, formatBytes(info.nBytes));
-  const more = ` · ${formatCount(info.nParams)} parameters · ${info.quantisation}`;
-  part("model-size").append(wideOnly(more));
+  const facts = ` · ${formatCount(info.nParams)} parameters · ${info.quantisation}`;
+  part("model-size").append(wideOnly(facts));
   showBackend(info);
-  const notes = info.hasChatTemplate ? info.notes : [...info.notes, TRANSCRIPT_NOTE];
-  part("notes").replaceChildren(...notes.map(noteItem));
-  part("notes").hidden = notes.length === 0;
+  const items = [...more, ...info.notes].map(noteItem);
+  if (!info.hasChatTemplate) items.push(transcriptItem());
+  part("notes").replaceChildren(...items);
+  part("notes").hidden = items.length === 0;
 }
 
 /** @param {{backend: "webgpu" | "cpu", adapter: string}} where */
@@ -60,9 +64,33 @@ function noteItem(text) {
   return item;
 }
 
+/** The note for a base model, which discloses the text around the conversation. */
+function transcriptItem() {
+  const item = noteItem(TRANSCRIPT_NOTE);
+  const details = document.createElement("details");
+  details.dataset.testid = "prompt";
+  const summary = document.createElement("summary");
+  summary.textContent = "Show the prompt";
+  const text = document.createElement("pre");
+  text.id = "prompt-text";
+  text.tabIndex = 0;
+  text.setAttribute("aria-label", "The prompt of the last message");
+  text.textContent = "Send a message first: what the model is given for it is shown here.";
+  details.append(summary, text);
+  item.append(" ", details);
+  return item;
+}
+
+/** @param {string} prompt What the model was given for the last message. */
+export function showPrompt(prompt) {
+  const text = document.getElementById("prompt-text");
+  if (text) text.textContent = prompt;
+}
+
 /** @param {number} n */
 function formatCount(n) {
-  return n >= 1e9 ? `${(n / 1e9).toFixed(1)} B` : `${Math.round(n / 1e6)} M`;
+  if (n >= 999.5e6) return `${(n / 1e9).toFixed(1)} B`;
+  return n >= 10e6 ? `${Math.round(n / 1e6)} M` : `${(n / 1e6).toFixed(n >= 1e5 ? 1 : 2)} M`;
 }
 
 /** @param {import("../worker/protocol.js").ReplyStats | null} stats Of the last reply. */

@@ -8,7 +8,9 @@ import { EngineFault } from "./engine_client.js";
 
 /**
  * @typedef {object} SiteModel
- * @property {string} name
+ * @property {string} name The file.
+ * @property {string} [title] What people call it.
+ * @property {{name: string, url: string}} [terms] Its licence.
  * @property {string} url
  * @property {number} n_bytes
  * @property {string} sha256
@@ -37,21 +39,26 @@ function badAddress(text) {
   return new EngineFault({
     code: "bad_request",
     message: `“${text}” is not the address of a model.`,
-    hint: "Give a full https:// address that ends in .gguf.",
+    hint: "Give the https:// address of a GGUF file, or its path on this site.",
   });
 }
 
 /** @param {ModelSource} source A short name to show while it loads. */
 export function sourceName(source) {
   const path = source.kind === "url" ? new URL(source.url).pathname : "";
-  const name = source.name || decodeURIComponent(path.split("/").pop() ?? "");
+  const title = source.kind === "url" ? source.title : "";
+  const name = title || source.name || decodeURIComponent(path.split("/").pop() ?? "");
   return name.replace(/\.gguf$/i, "") || "model";
 }
 
-/** The site's own model, from site.json; null if the site carries none. */
-export async function readSiteModel() {
+/**
+ * The site's own model, from site.json; null if the site carries none.
+ * @param {boolean} isOptional Whether an unreadable site.json is no error.
+ */
+export async function readSiteModel(isOptional) {
   const response = await fetch("site.json");
   if (!response.ok) {
+    if (isOptional) return null;
     throw new EngineFault({
       code: "site_incomplete",
       message: `site.json could not be read (HTTP ${response.status}).`,
@@ -64,11 +71,11 @@ export async function readSiteModel() {
 
 /**
  * @param {SiteModel} model
- * @returns {ModelSource}
+ * @returns {Extract<ModelSource, {kind: "url"}>}
  */
-export function siteSource({ name, url, n_bytes, sha256 }) {
+export function siteSource({ name, title, url, n_bytes, sha256 }) {
   const absolute = new URL(url, document.baseURI).href;
-  return { kind: "url", url: absolute, name, nBytes: n_bytes, sha256 };
+  return { kind: "url", url: absolute, name, title, nBytes: n_bytes, sha256 };
 }
 
 /**
@@ -113,6 +120,20 @@ export class ModelPicker {
     addEventListener("drop", (event) => this.#drop(event));
   }
 
+  /**
+   * Marks the model in use.
+   * @param {ModelSource | null} source null: none.
+   * @param {string} name
+   */
+  showCurrent(source, name) {
+    const button = part("model-default");
+    const isDefault = source?.kind === "url" && source.url === button.dataset.url;
+    button.setAttribute("aria-current", String(isDefault));
+    part("model-default-mark").hidden = !isDefault;
+    part("model-current").hidden = !source || isDefault;
+    part("model-current").textContent = `In use: ${name}`;
+  }
+
   open() {
     if (!this.#dialog.open) this.#dialog.showModal();
   }
@@ -123,6 +144,7 @@ export class ModelPicker {
     part("model-default-name").textContent = sourceName(siteSource(model));
     part("model-default-size").textContent = `this site's model · ${formatBytes(model.n_bytes)}`;
     button.hidden = false;
+    button.dataset.url = new URL(model.url, document.baseURI).href;
     button.addEventListener("click", () => this.#pick(siteSource(model)));
   }
 

@@ -27,7 +27,9 @@ export class ProgressView {
   /** @type {{time: number, bytes: number} | null} When and where the download began. */
   #start = null;
 
-  constructor() {
+  /** @param {() => void} onCancel */
+  constructor(onCancel) {
+    part("load-cancel").addEventListener("click", onCancel);
     for (const [step, share] of STEPS) {
       const segment = document.createElement("span");
       segment.className = "segment";

@@ -1,7 +1,7 @@
 // @ts-check
 /** The settings dialog, the theme, and what of it is remembered on this device. */
 
-import { part, recall, remember } from "./dom.js";
+import { formatBytes, part, recall, remember } from "./dom.js";
 
 /** @typedef {import("../worker/protocol.js").ChatOptions} ChatOptions */
 /** @typedef {import("../worker/protocol.js").BackendChoice} BackendChoice */
@@ -15,6 +15,7 @@ const FIELDS = /** @type {const} */ ([
   "seed",
   "maxTokens",
 ]);
+const CONTEXTS = ["auto", "2048", "4096", "8192", "max"];
 const BACKENDS = ["auto", "webgpu", "cpu"];
 
 /**
@@ -60,29 +61,77 @@ export class Settings {
   #report = /** @type {HTMLDetailsElement} */ (part("report-details"));
   /** @type {BackendChoice} */
   backend = "auto";
+  /** @type {string[]} What in the page's address was not understood. */
+  notes = [];
+  #context = /** @type {HTMLSelectElement} */ (part("set-context"));
+  /** @type {import("../worker/protocol.js").ModelInfo | null} */
+  #model = null;
 
   /**
    * @param {object} actions
    * @param {(backend: BackendChoice) => void} actions.onBackend
+   * @param {() => void} actions.onReload Loads the model again, with the context now set.
    * @param {() => Promise<unknown>} actions.getReport
    * @param {() => Promise<import("../worker/protocol.js").Profile>} actions.getProfile
    */
-  constructor({ onBackend, getReport, getProfile }) {
+  constructor({ onBackend, onReload, getReport, getProfile }) {
     this.onBackend = onBackend;
     this.getReport = getReport;
     this.getProfile = getProfile;
     this.#restore();
     part("settings-button").addEventListener("click", () => {
-      this.#report.open = false;
-      this.#dialog.showModal();
+      this.open();
+    });
+    part("context-reload").addEventListener("click", () => {
+      this.#dialog.close();
+      onReload();
     });
     part("settings-reset").addEventListener("click", () => {
       for (const name of FIELDS) this.#input(name).value = "";
+      this.#context.value = "auto";
       this.#keep();
     });
     this.#form.addEventListener("change", () => this.#keep());
     this.#report.addEventListener("toggle", () => void this.#showReport());
     part("profile-button").addEventListener("click", () => void this.#showProfile());
+  }
+
+  open() {
+    this.#report.open = false;
+    this.#dialog.showModal();
+  }
+
+  /**
+   * The context that the next load asks for.
+   * @returns {{context: "auto" | "max" | number}}
+   */
+  get loadOptions() {
+    const { value } = this.#context;
+    return { context: value === "auto" || value === "max" ? value : Number(value) };
+  }
+
+  /** @param {import("../worker/protocol.js").ModelInfo} model The one now loaded. */
+  showModel(model) {
+    this.#model = model;
+    this.#showContext();
+  }
+
+  #showContext() {
+    if (!this.#model) return;
+    const { nCtx, nCtxTrained, kvBytesPerToken } = this.#model;
+    const { context } = this.loadOptions;
+    const asked = context === "auto" ? 4096 : context === "max" ? nCtxTrained : context;
+    const next = Math.min(asked, nCtxTrained);
+    const cost = `${next.toLocaleString("en")} tokens take ${formatBytes(next * kvBytesPerToken)}`;
+    const now = `now ${nCtx.toLocaleString("en")}, at most ${nCtxTrained.toLocaleString("en")}`;
+    part("context-help").textContent = `${cost} with this model (${now}).`;
+    part("context-reload").hidden = next === nCtx;
+  }
+
+  /** @param {BackendChoice} backend As if picked in the dialog. */
+  choose(backend) {
+    /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend")).value = backend;
+    this.#keep();
   }
 
   /** The address may force one kind of GPU kernels (`?variant=rows`), to compare them. */
@@ -100,6 +149,21 @@ export class Settings {
       if (input.value !== "" && input.validity.valid) options[name] = input.valueAsNumber;
     }
     return options;
+  }
+
+  /**
+   * What the engine is given, and in words how it was made to differ from the last time.
+   * @param {boolean} isVaried
+   */
+  optionsFor(isVaried) {
+    const options = this.options;
+    if (!isVaried) return { options, variation: "" };
+    const isGreedy = options.temperature === undefined ? !this.#model?.hasChatTemplate : options.temperature === 0;
+    if (!isGreedy && options.seed === undefined) return { options, variation: "" };
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    const temperature = isGreedy ? 0.7 : options.temperature;
+    const how = isGreedy ? "varied at temperature 0.7, as 0 would say the same" : "varied with a new seed";
+    return { options: { ...options, temperature, seed }, variation: how };
   }
 
   /** @param {(typeof FIELDS)[number]} name */
@@ -120,6 +184,10 @@ export class Settings {
     }
     // The address wins over what is remembered, so that a link says what it does.
     const asked = new URLSearchParams(location.search).get("backend");
+    if (asked !== null && !isBackend(asked)) {
+      this.notes.push(`The address asks for the backend “${asked}”, which there is not: choose auto, webgpu or cpu.`);
+    }
+    if (CONTEXTS.includes(String(kept.context))) this.#context.value = String(kept.context);
     this.backend = isBackend(asked) ? asked : isBackend(kept.backend) ? kept.backend : "auto";
     /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend")).value = this.backend;
   }
@@ -127,7 +195,8 @@ export class Settings {
   #keep() {
     const radios = /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend"));
     const backend = isBackend(radios.value) ? radios.value : "auto";
-    remember("settings", JSON.stringify({ ...this.options, backend }));
+    remember("settings", JSON.stringify({ ...this.options, backend, context: this.#context.value }));
+    this.#showContext();
     if (backend === this.backend) return;
     this.backend = backend;
     const url = new URL(location.href);
