@@ -32,11 +32,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tests.tools import bench_peers
 
         return bench_peers.main([word for word in given if word != "--peers"])
+    if "--scaling" in given:
+        from tests.tools import bench_scaling
+
+        return bench_scaling.main([word for word in given if word != "--scaling"])
     parser = argparse.ArgumentParser(prog="python build.py bench", description=__doc__)
     parser.add_argument("--kernels", action="store_true",
                         help="time every op case instead; options: bench_kernels.py")  # fmt: skip
     parser.add_argument("--peers", action="store_true",
                         help="measure llama.cpp beside us; options: bench_peers.py")  # fmt: skip
+    parser.add_argument("--scaling", action="store_true",
+                        help="plot time over length; options: bench_scaling.py")  # fmt: skip
     parser.add_argument("--model", metavar="FILE", help="default: Gemma 3 270M")
     parser.add_argument("--backends", type=_backends, default=BACKENDS, metavar="A,B",
                         help=f"of {', '.join(BACKENDS)} (default: all)")  # fmt: skip
