@@ -229,7 +229,8 @@ function failReply(reply, fault) {
 function refuseMessage(fault) {
   const text = chat.takeBack(!composer.text);
   if (text) composer.text = text;
-  alert.show(fault, null, { label: "Change the context", run: () => settings.open() });
+  const larger = { label: "Change the context", run: () => settings.open() };
+  alert.show(fault, null, settings.canGrowContext ? larger : null);
 }
 
 /** Answers the last message, again or at last. @param {boolean} [isVaried] */

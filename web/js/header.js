@@ -90,7 +90,8 @@ export function showPrompt(prompt) {
 /** @param {number} n */
 function formatCount(n) {
   if (n >= 999.5e6) return `${(n / 1e9).toFixed(1)} B`;
-  return n >= 10e6 ? `${Math.round(n / 1e6)} M` : `${(n / 1e6).toFixed(n >= 1e5 ? 1 : 2)} M`;
+  if (n >= 9.95e6) return `${Math.round(n / 1e6)} M`;
+  return n >= 5e4 ? `${(n / 1e6).toFixed(1)} M` : String(n);
 }
 
 /** @param {import("../worker/protocol.js").ReplyStats | null} stats Of the last reply. */

@@ -130,6 +130,7 @@ export class ModelPicker {
     const isDefault = source?.kind === "url" && source.url === button.dataset.url;
     button.setAttribute("aria-current", String(isDefault));
     part("model-default-mark").hidden = !isDefault;
+    if (isDefault) part("model-default-name").textContent = name; // the file's own word for it
     part("model-current").hidden = !source || isDefault;
     part("model-current").textContent = `In use: ${name}`;
   }

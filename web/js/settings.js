@@ -116,6 +116,10 @@ export class Settings {
     this.#showContext();
   }
 
+  get canGrowContext() {
+    return !!this.#model && this.#model.nCtx < this.#model.nCtxTrained;
+  }
+
   #showContext() {
     if (!this.#model) return;
     const { nCtx, nCtxTrained, kvBytesPerToken } = this.#model;
