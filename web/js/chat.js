@@ -42,6 +42,7 @@ export function describeStats(stats, variation = "") {
 class Reply {
   text = "";
   #frame = 0;
+  #isDone = false;
 
   /**
    * @param {HTMLElement} element
@@ -65,6 +66,7 @@ class Reply {
 
   /** @param {string} piece */
   append(piece) {
+    if (this.#isDone) return; // pieces come over a channel of their own: the end may overtake them
     if (!this.text) this.body.replaceChildren();
     this.text += piece;
     this.element.dataset.status = "streaming";
@@ -81,6 +83,7 @@ class Reply {
    * @param {string} outcome
    */
   finish(text, outcome) {
+    this.#isDone = true;
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     this.text = text;
