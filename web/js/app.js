@@ -8,9 +8,10 @@
 
 import { AlertView } from "./alert.js";
 import { Chat, describeStats } from "./chat.js";
-import { Composer } from "./composer.js";
+import { Composer, wireStarters } from "./composer.js";
 import { announce, fitToKeyboard, part } from "./dom.js";
 import { asFault, EngineClient, EngineFault } from "./engine_client.js";
+import { helpWithLoad } from "./faults.js";
 import { showName, showPrompt, showSpeed } from "./header.js";
 import { LoadedModel } from "./loaded.js";
 import { ModelPicker, readSiteModel, siteSource, sourceName, urlSource } from "./models.js";
@@ -24,7 +25,7 @@ import { Settings, wireDialogs, wireTheme } from "./settings.js";
 const STOP_LIMIT_MS = 20_000;
 
 const client = new EngineClient();
-const progress = new ProgressView(() => void cancelLoad());
+const progress = new ProgressView(() => client.cancelLoad());
 const chat = new Chat();
 const composer = new Composer({ onSend: send, onStop: stop, onEdit: (at) => chat.markReplaced(at) });
 const settings = new Settings({
@@ -110,12 +111,6 @@ async function loadNow(wanted, isNewest) {
   }
 }
 
-/** Ends a load; the engine's start cannot be ended but with its worker. */
-async function cancelLoad() {
-  if (client.isBooted) await client.stop().catch((error) => console.info("Nothing to stop.", error));
-  else client.close();
-}
-
 /**
  * A refused file leaves the model before it; else none is loaded now. A waiting message goes back
  * to its field.
@@ -125,18 +120,14 @@ async function cancelLoad() {
 function failLoad(thrown, again) {
   const fault = asFault(thrown);
   takeBackQueued();
-  if (fault.isModelKept && loaded.source) {
-    source = loaded.source;
-    loaded.show();
-    setState("ready");
-    if (fault.code === "cancelled") return;
-  } else {
-    loaded.clear();
-    part("model-size").textContent = "Not loaded";
-    setState("error");
-  }
-  const toCpu = { label: "Use the CPU", run: () => settings.choose("cpu") };
-  alert.show(fault, again, fault.code === "no_adapter" ? toCpu : null);
+  const hadModel = client.isBooted && !!loaded.source && !fault.isModelKept;
+  if (!fault.isModelKept) loaded.clear();
+  source = loaded.source ?? source;
+  if (!loaded.source) part("model-size").textContent = "Not loaded";
+  loaded.show();
+  setState(loaded.source ? "ready" : "error");
+  if (loaded.source && fault.code === "cancelled") return;
+  alert.show(fault, again, helpWithLoad(fault, hadModel, (backend) => settings.choose(backend)));
   chat.follow();
 }
 
@@ -280,12 +271,7 @@ function wire() {
   chat.addEventListener("edit", edit);
   chat.addEventListener("again", () => again(true));
   part("new-chat").addEventListener("click", () => void newChat());
-  for (const starter of document.querySelectorAll(".starter")) {
-    starter.addEventListener("click", () => {
-      if (!send(starter.textContent ?? "", null)) composer.text = starter.textContent ?? "";
-      composer.focusUnlessTouch();
-    });
-  }
+  wireStarters(composer, send);
   fitToKeyboard();
 }
 

@@ -125,3 +125,18 @@ export class Composer {
     this.#input.style.height = `${this.#input.scrollHeight}px`;
   }
 }
+
+/**
+ * The suggestions of an empty page.
+ * @param {Composer} composer
+ * @param {(text: string, editIndex: null) => boolean} send
+ */
+export function wireStarters(composer, send) {
+  for (const starter of document.querySelectorAll(".starter")) {
+    starter.addEventListener("click", () => {
+      const text = starter.textContent ?? "";
+      if (!send(text, null)) composer.text = text;
+      composer.focusUnlessTouch();
+    });
+  }
+}

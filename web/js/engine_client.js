@@ -85,6 +85,12 @@ export class EngineClient {
     return this.#ask(this.#api().stop());
   }
 
+  /** Ends a load; the engine's start cannot be ended but with its worker. */
+  cancelLoad() {
+    if (!this.#isBooted) this.close();
+    else this.stop().catch((error) => console.info("Nothing to stop.", error));
+  }
+
   reset() {
     return this.#ask(this.#api().reset());
   }
