@@ -50,21 +50,34 @@ def fit_prompt(
     rest = [m for m in messages if m.get("role") != "system"]
     limit = n_ctx - min(MIN_REPLY, n_ctx // 8) - 1
     whole = build(messages, True)
-    alone = build([*system, *rest[-1:]], False)
-    n_examples = len(build([*system, *rest[-1:]], True).ids) - len(alone.ids)
-    has_examples = n_examples <= n_ctx // 4 and len(alone.ids) + n_examples <= limit
+    n_examples = 0
+    if not whole.has_template:
+        short = [{"role": "user", "content": "?"}]
+        n_examples = len(build(short, True).ids) - len(build(short, False).ids)
+    has_examples = n_examples <= n_ctx // 4
     if has_examples and len(whole.ids) <= limit:
         return FittedPrompt(whole, 0, not whole.has_template)
-    if len(alone.ids) > limit:
-        raise _too_long(len(alone.ids), n_ctx, n_ctx_train)
+    alone = whole if len(rest) == 1 else build([*system, *rest[-1:]], True)
+    n_alone = len(alone.ids) - n_examples  # long texts take long to encode: not once more
+    if n_alone > limit:
+        raise _too_long(n_alone, n_ctx, n_ctx_train)
+    has_examples = has_examples and len(alone.ids) <= limit
+    starts = [*_turn_starts(rest), max(0, len(rest) - 1)]
     # Space is made for several turns at once: each time it is, the cache is of no more use.
-    roomy = max(len(alone.ids), limit * 3 // 4)
-    for start in _turn_starts(rest):
-        prompt = build([*system, *rest[start:]], has_examples)
-        if len(prompt.ids) <= (roomy if start else limit):
-            return FittedPrompt(prompt, start, has_examples and not prompt.has_template)
-    prompt = build([*system, *rest[-1:]], has_examples)
-    return FittedPrompt(prompt, len(rest) - 1, has_examples and not prompt.has_template)
+    best, low, high = build([*system, *rest[-1:]], has_examples), 0, len(starts) - 1
+    if not has_examples and high > 0:
+        everything = build(messages, False)
+        if len(everything.ids) <= limit:
+            return FittedPrompt(everything, 0, False)
+        low = 1
+    while low < high:
+        middle = (low + high) // 2
+        prompt = build([*system, *rest[starts[middle] :]], has_examples)
+        if len(prompt.ids) <= limit * 3 // 4:
+            best, high = prompt, middle
+        else:
+            low = middle + 1
+    return FittedPrompt(best, starts[high], has_examples and not best.has_template)
 
 
 def _turn_starts(rest: Sequence[Message]) -> list[int]:
