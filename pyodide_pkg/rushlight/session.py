@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.auto import breathe
 from .backends.base import Progress, ProgressFn, Want
 from .candidates import Candidates, SampleInputs
 from .decoding import Decoder, RunAhead
@@ -142,7 +141,6 @@ class Session:
                 results.append(result)
             if progress:
                 progress(Progress("prefill", "prompt", start + len(chunk), len(ids)))
-            await breathe()
             if is_cancelled() and not is_last:
                 return None
         if results and isinstance(results[0], Candidates):
@@ -162,7 +160,6 @@ class Session:
         self._check_turn(turn)
         made = await self._model.executor.run_ahead(self._state, token, len(self.tokens), n_steps)
         self._check_turn(turn)
-        await breathe()
         return [int(i) for i in made]
 
     def accept(self, token: int, turn: int) -> None:

@@ -69,6 +69,7 @@ class WorkerAnswer:
     values: list[Any]
     boot_ms: dict[str, int]
     heap_bytes: int
+    heap_growth_bytes: int
 
 
 def ask_worker(run: Harness, backend: str, calls: Sequence[Call]) -> WorkerAnswer:
@@ -90,7 +91,8 @@ def ask_worker(run: Harness, backend: str, calls: Sequence[Call]) -> WorkerAnswe
         if not envelope["ok"]:
             raise _failed(envelope["error"])
     values = [envelope["value"] for envelope in value["envelopes"]]
-    return WorkerAnswer(values, value["stepMs"], value["heapBytes"])
+    heap = value["heapBytes"]
+    return WorkerAnswer(values, value["stepMs"], heap, heap - value["heapBefore"])
 
 
 def _failed(error: dict[str, Any]) -> RuntimeError:
@@ -117,4 +119,8 @@ def browser_bench(backend: str, model: str | Path, *, is_quick: bool) -> dict[st
     with open_harness() as run:
         answer = ask_worker(run, backend, [Call("measure", {"is_quick": is_quick}, model)])
     boot = {f"boot_{step}_s": ms / 1e3 for step, ms in answer.boot_ms.items()}
-    return {**answer.values[0], **boot, "python_heap_bytes": answer.heap_bytes}
+    heap = {
+        "python_heap_bytes": answer.heap_bytes,
+        "python_heap_growth_bytes": answer.heap_growth_bytes,
+    }
+    return {**answer.values[0], **boot, **heap}

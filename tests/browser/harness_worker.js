@@ -53,12 +53,13 @@ const jobs = {
     const { python, stepMs, heapBytes } = await startRuntime(backend, ({ label }) => say(label));
     const checks = python.pyimport("rushlight.browser_checks");
     const envelopes = [];
+    const heapBefore = heapBytes();
     for (const { name, url, options } of calls) {
       const source = url ? await openSource({ kind: "url", url }) : null;
       const json = await checks[name](source, backend, JSON.stringify(options), say);
       envelopes.push(JSON.parse(json));
     }
-    return { envelopes, stepMs, heapBytes: heapBytes() };
+    return { envelopes, stepMs, heapBytes: heapBytes(), heapBefore };
   },
 
   /** Reads ranges of a source: what each gave, as a list of bytes, or the failure. */

@@ -22,6 +22,7 @@ from ..gguf.source import AsyncSource
 from ..graph.ir import Graph, Node
 from ..ops import OPS
 from ..ops.attention import KvCache
+from .auto import breathe
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
 
 READ_BYTES = 16 << 20
@@ -97,6 +98,7 @@ class NumpyExecutor:
                 for value in self._last_use.get(index, ()):
                     values.pop(value, None)
         self.stats.host_ms += (time.perf_counter() - started) * 1e3
+        await breathe()  # numpy has held the thread; a device's answer is awaited anyway
         if want == "none":
             return None
         logits = values[self._graph.outputs["logits"]]
