@@ -100,4 +100,4 @@ def binding_bytes(plan: Plan, binding: Binding) -> int:
     """Length of a binding: its own, or the rest of its slot."""
     if binding.n_bytes:
         return binding.n_bytes
-    return next(s.n_bytes for s in plan.slots if s.name == binding.slot) - binding.offset
+    return plan.slot_bytes[binding.slot] - binding.offset

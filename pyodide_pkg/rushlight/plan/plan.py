@@ -8,6 +8,7 @@ device object. Everything is printable, comparable and serialisable to JSON.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 SlotKind = Literal["weight", "constant", "state", "scratch", "input", "params"]
@@ -98,6 +99,11 @@ class Plan:
     def body(self) -> range:
         """The dispatches that every output needs, the head included."""
         return range(self.body_stop or len(self.dispatches))
+
+    @cached_property
+    def slot_bytes(self) -> dict[str, int]:
+        """The size of every slot by name; looked up at each step."""
+        return {slot.name: slot.n_bytes for slot in self.slots}
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain lists and numbers, kernels deduplicated, ready for ``JSON.parse``."""
