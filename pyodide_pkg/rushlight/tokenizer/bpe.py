@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from .merge import merge_symbols
+from .pieces import PieceCache, byte_token
 from .pretokenize import PreTokenizer
 from .vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
-
-_CACHE_LIMIT = 20_000
-_CACHED_LENGTH = 64
 
 
 def _byte_chars() -> list[str]:
@@ -32,32 +30,18 @@ class BpeModel:
         self._vocab = vocab
         self._merges = merges
         self._pre = pre
-        self._cache: dict[str, tuple[int, ...]] = {}
+        self._cache = PieceCache(self._encode_word)
 
     def encode(self, text: str, *, starts_text: bool) -> list[int]:
         """Token ids of ``text`` (``starts_text`` changes nothing for this kind)."""
-        out: list[int] = []
-        cache = self._cache
-        for word in self._pre.split(text):
-            ids = cache.get(word)
-            if ids is None:
-                ids = self._encode_word(word)
-                if len(word) <= _CACHED_LENGTH:
-                    if len(cache) >= _CACHE_LIMIT:
-                        cache.clear()
-                    cache[word] = ids
-            out.extend(ids)
-        return out
+        return self._cache.encode(self._pre.split(text))
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes a normal token stands for (special types: ``Vocab`` decides)."""
         text = self._vocab.tokens[token_id]
         token_type = self._vocab.type_of(token_id)
         if token_type == TOKEN_BYTE:
-            try:
-                return bytes([int(text[3:5], 16)])
-            except ValueError:
-                return text.encode("utf-8", "replace")
+            return byte_token(text)
         if token_type == TOKEN_NORMAL:
             try:
                 return text.translate(_TO_BYTES).encode("latin-1")

@@ -8,11 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from .merge import merge_symbols
+from .pieces import PieceCache, byte_token
 from .vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
 
 SPACE = "\u2581"
-_CACHE_LIMIT = 20_000
-_CACHED_LENGTH = 64
 
 
 class SpmModel:
@@ -20,34 +19,20 @@ class SpmModel:
 
     def __init__(self, vocab: Vocab) -> None:
         self._vocab = vocab
-        self._cache: dict[str, tuple[int, ...]] = {}
+        self._cache = PieceCache(self._encode_piece)
 
     def encode(self, text: str, *, starts_text: bool) -> list[int]:
         """Token ids of ``text``; ``starts_text`` is true at the start and after special tokens."""
         if self._vocab.add_space_prefix and starts_text:
             text = " " + text
-        out: list[int] = []
-        cache = self._cache
-        for piece in self._pieces.findall(text.replace(" ", SPACE)):
-            ids = cache.get(piece)
-            if ids is None:
-                ids = self._encode_piece(piece)
-                if len(piece) <= _CACHED_LENGTH:
-                    if len(cache) >= _CACHE_LIMIT:
-                        cache.clear()
-                    cache[piece] = ids
-            out.extend(ids)
-        return out
+        return self._cache.encode(self._pieces.findall(text.replace(" ", SPACE)))
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes a normal or byte token stands for (other types: ``Vocab`` decides)."""
         text = self._vocab.tokens[token_id]
         token_type = self._vocab.type_of(token_id)
         if token_type == TOKEN_BYTE:
-            try:
-                return bytes([int(text[3:5], 16)])
-            except ValueError:
-                return text.encode("utf-8", "replace")
+            return byte_token(text)
         if token_type == TOKEN_NORMAL:
             return text.replace(SPACE, " ").encode("utf-8", "replace")
         return b""
