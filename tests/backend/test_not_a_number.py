@@ -9,25 +9,18 @@ import numpy as np
 import pytest
 
 from rushlight import EngineError, Model
-from rushlight.gguf import open_source, read_header
 from tests.tools.backends import GPU_VARIANTS, gpu_executor
-from tests.unit.gguf_bytes import write_gguf
+from tests.unit.gguf_bytes import unpack_gguf, write_gguf
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 
 
 def with_nans() -> bytes:
-    source = open_source(GOLDEN / "llama-f32.gguf")
-    file = read_header(source)
-    tensors: dict[str, Any] = {
-        t.name: (source.read(t.offset, t.n_bytes), t.shape, t.type.name)
-        for t in file.tensors.values()
-    }
-    source.close()
+    metadata, tensors = unpack_gguf(GOLDEN / "llama-f32.gguf")
     data, shape, kind = tensors["blk.1.ffn_down.weight"]
     nans = np.full(len(data) // 4, np.nan, np.float32).tobytes()
     tensors["blk.1.ffn_down.weight"] = (nans, shape, kind)
-    return write_gguf(None, dict(file.metadata), tensors)
+    return write_gguf(None, metadata, tensors)
 
 
 @pytest.mark.parametrize("temperature", [0, 0.8])

@@ -16,10 +16,9 @@ from statistics import median
 from rushlight import Model, _sync
 from rushlight.bench import bench_ids
 from rushlight.cli.common import print_table
-from rushlight.gguf import open_source, read_header
 from space.tools.machine import ROOT
 from tests.tools.svg_plot import Series, plot
-from tests.unit.gguf_bytes import write_gguf
+from tests.unit.gguf_bytes import unpack_gguf, write_gguf
 
 CONTEXTS = (0, 1024, 4096, 16384)
 PROMPTS = (64, 128, 256, 512, 1024, 2048)
@@ -57,14 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def long_model() -> bytes:
     """The tests' tiny llama, with a context long enough to measure."""
-    source = open_source(ROOT / "tests" / "data" / "golden" / "llama-f32.gguf")
-    file = read_header(source)
-    tensors = {
-        t.name: (source.read(t.offset, t.n_bytes), t.shape, t.type.name)
-        for t in file.tensors.values()
-    }
-    source.close()
-    return write_gguf(None, {**file.metadata, "llama.context_length": 32768}, tensors)
+    metadata, tensors = unpack_gguf(ROOT / "tests" / "data" / "golden" / "llama-f32.gguf")
+    return write_gguf(None, {**metadata, "llama.context_length": 32768}, tensors)
 
 
 def prefill_ms(model: Model, n_tokens: int) -> float:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from rushlight.gguf import open_source, read_header
-from tests.unit.gguf_bytes import write_gguf
+from tests.unit.gguf_bytes import unpack_gguf, write_gguf
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 
@@ -16,14 +14,7 @@ GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 def faulty_models() -> Iterator[tuple[str, bytes, str]]:
     """(name, bytes, words of the error) of every fault."""
     whole = (GOLDEN / "llama-f32.gguf").read_bytes()
-    source = open_source(whole)
-    file = read_header(source)
-    tensors: dict[str, Any] = {
-        t.name: (source.read(t.offset, t.n_bytes), t.shape, t.type.name)
-        for t in file.tensors.values()
-    }
-    source.close()
-    metadata = dict(file.metadata)
+    metadata, tensors = unpack_gguf(whole)
     shape = tensors["blk.0.attn_q.weight"][1]
     unreadable = (bytes(shape[0] * shape[1] // 64 * 36), shape, "NVFP4")
     yield "truncated", whole[: len(whole) // 2], "missing"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.gguf import open_source, read_header
 from rushlight.gguf.quants import QUANTS
 
 CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -92,6 +93,18 @@ def write_gguf(
     if path is not None:
         Path(path).write_bytes(result)
     return result
+
+
+def unpack_gguf(origin: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The metadata and tensors of a file, as ``write_gguf`` takes them."""
+    source = open_source(origin)
+    file = read_header(source)
+    tensors = {
+        t.name: (source.read(t.offset, t.n_bytes), t.shape, t.type.name)
+        for t in file.tensors.values()
+    }
+    source.close()
+    return dict(file.metadata), tensors
 
 
 def tiny_gguf(**more: Any) -> bytes:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rushlight import EngineError, InvalidInputError, Model
-from rushlight.gguf import FileSource, open_source, read_header
-from tests.unit.gguf_bytes import write_gguf
+from rushlight.gguf import FileSource
+from tests.unit.gguf_bytes import unpack_gguf, write_gguf
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 LLAMA = GOLDEN / "llama-f32.gguf"
@@ -19,14 +19,7 @@ LLAMA = GOLDEN / "llama-f32.gguf"
 
 def rewritten(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
     """The golden llama file with its metadata or tensors changed."""
-    source = open_source(LLAMA)
-    file = read_header(source)
-    tensors = {
-        t.name: (source.read(t.offset, t.n_bytes), t.shape, t.type.name)
-        for t in file.tensors.values()
-    }
-    source.close()
-    metadata = dict(file.metadata)
+    metadata, tensors = unpack_gguf(LLAMA)
     change(metadata, tensors)
     return write_gguf(None, metadata, tensors)
 
