@@ -7,8 +7,10 @@ Writes to tests/data/tokenizers:
 - ``bpe-<pre>.json.gz``: a byte-level BPE vocabulary trained here with Hugging Face ``tokenizers``
   (Apache-2.0) on the text below, cut by the pattern published for that family, with the ids that
   ``tokenizers`` gives. Qwen2's NFC normalisation is left out: GGUF files do not ask for it.
-- ``classes.json.gz``: the class (letter, number, punctuation, space) that the pattern engine of
-  ``tokenizers`` gives to every code point, as runs.
+- ``bpe-gemma4.json.gz``: the same over characters instead of bytes.
+- ``wordpiece-cased.json.gz``, ``wordpiece-uncased.json.gz``: WordPiece vocabularies.
+- ``classes.json.gz``: the class (kind of letter, mark, kind of number, punctuation, symbol, space)
+  that the pattern engine of ``tokenizers`` gives to every code point, as runs.
 - ``spm-gemma3.json.gz`` (only with a Gemma 3 file): the tokens of its vocabulary that occur in
   the texts of tests/data/gemma3-270m.json. No other token can take part in encoding them, so
   the ids llama.cpp gave for the whole vocabulary must come out.
@@ -19,17 +21,28 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 OUT = DATA / "tokenizers"
 CONTROL, USER_DEFINED = 3, 4
-N_VOCAB = 640
+N_VOCAB = 480
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
@@ -87,6 +100,9 @@ NASTY = [
     "mixed123abc456 abc123 a1b2c3 1st 2nd x² H₂O v1.2.3-rc4",
     "\n\n\n\nmany\n\n\nnewlines \n \n\t\n end\n",
     "the the  the   the\n the\n\nthe",
+    "CamelCaseWORDSInOneÉcoleHTMLParser ÜberGROẞ iPhone15Pro ǅungla aBcD EFGh",
+    "he'\u017f it'\u017fS <sentinel:12> IMGIMGABCZ IMGIMGabZ 1234567 123456 0123456789012 a1234567b",
+    "豈更\uf900\ufa6d 〆々〇 ㄅㄆㄇ ㄱㄴ 뢰 ｱｲ ຂ້ອຍ ភាសា မြန် ꧠ ‿ ＿ 12\u203f345",
     "I\u2019m curly\u2019s don\u2018t",
 ]
 
@@ -119,33 +135,126 @@ def random_texts(count: int = 40) -> list[str]:
     return texts
 
 
+CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+SPACES = r"\s+(?!\S)|\s+"
+UPPER, LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+LEAD = r"[^\r\n\p{L}\p{N}]?"
+DEEPSEEK3 = (
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
+    r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|" + SPACES
+)
+KANA_HAN = "[一-龥぀-ゟ゠-ヿ]+"
+EAST = "[一-龥ࠀ-一가-\ud7ff]+"
+CASED = (
+    "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚ"
+    "Ḁ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝ\u1f5f-\u1f7dᾀ-ᾴᾶ-ᾼ\u1fbeῂ-ῄῆ-ῌ\u1fd0-\u1fd3\u1fd6-\u1fdbῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\u2126ℨ\u212a-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄ"
+    "Ⰰ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
+)
+
+
+def cased(suffix: str, numbers: str, but: str = "", signs_end: str = r"[\r\n/]*") -> str:
+    """The words-before-capitals pattern of GPT-4o, Tekken and their kin."""
+    upper, lower = f"[{UPPER}{but}]", f"[{LOWER}{but}]"
+    return (
+        f"{LEAD}{upper}*{lower}+{suffix}|{LEAD}{upper}+{lower}*{suffix}|{numbers}|"
+        rf" ?[^\s\p{{L}}\p{{N}}]+{signs_end}|\s*[\r\n]+|" + SPACES
+    )
+
+
+GPT4O = cased(CONTRACTIONS + "?", r"\p{N}{1,3}")
+
+# The split patterns of each family, as its tokenizer.json publishes them.
+PATTERNS = {
+    "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+    "gpt-2": [GPT2],
+    "llama-bpe": [LLAMA3],
+    "qwen2": [QWEN2],
+    "smollm": [r"\p{N}", GPT2],
+    "qwen35": [
+        CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|"
+        r"\s*[\r\n]+|" + SPACES
+    ],
+    "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
+    "tekken": [cased("", r"\p{N}")],
+    "gpt-4o": [GPT4O],
+    "tiny_aya": [r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O],
+    "kimi-k2": [
+        r"[\p{Han}]+|"
+        + cased(CONTRACTIONS + "?", r"\p{N}{1,3}", but=r"&&[^\p{Han}]", signs_end=r"[\r\n]*")
+    ],
+    "deepseek-v3": [r"\p{N}{1,3}", KANA_HAN, DEEPSEEK3],
+    "spark2_5": [
+        r"\p{N}{1,3}",
+        KANA_HAN,
+        DEEPSEEK3.replace(r"\p{S}]+[\r\n]*", r"\p{S}]+").replace(r"\s*[\r\n]+", r"[\r\n]"),
+        r"\p{N}",
+    ],
+    "deepseek-coder": [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST, r"\p{N}"],
+    "deepseek-llm": [
+        r"[\r\n]",
+        r"\s?" + CASED,
+        r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
+        r"\s+$",
+        EAST,
+        r"\p{N}+",
+    ],
+    "youtu": [
+        "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" + KANA_HAN,
+        cased(CONTRACTIONS + "?", r"\p{N}"),
+    ],
+    "bloom": [r" ?[^(\s|[.,!?…。，、।۔،])]+"],
+    "viking": [r" ?[^(\s|[.,!?…。，、।۔،])]+", r"\p{N}"],
+    "chameleon": [
+        "<sentinel:[0-9]+>",
+        "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z",
+        r"([\t\n]|    |  )",
+        r"\p{N}",
+        r"[\p{P}!-/:-@\[-`{-~]",
+        GPT2,
+    ],
+    "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
+    "bailingmoe": [
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|"
+        r"\s*[\r\n]|" + SPACES
+    ],
+    "seed-coder": [
+        CONTRACTIONS
+        + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|"
+        + SPACES
+    ],
+    "ufakzeka": [QWEN2.removeprefix(CONTRACTIONS + "|")],
+    "jais-2": [
+        LLAMA3.removesuffix(SPACES)
+        + r"\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|"
+        r"\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}"
+    ],
+    "afmoe": [
+        r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))",
+        "[一-鿿㐀-䶿\uf900-\ufaff぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-꧿가-\ud7afᄀ-ᇿ]+",
+        DEEPSEEK3,
+    ],
+    "exaone-moe": [
+        CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|"
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|" + SPACES
+    ],
+    "minicpm5": [r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")],
+    "laguna": [r"[^\n]+|[\n]+", QWEN2],
+}
+WHOLE_WORDS = ("llama-bpe", "tekken", "minicpm5", "youtu")
+
+
 def pre_tokenizer_of(name: str) -> Any:
     """The pre-tokenizer as the family's tokenizer.json has it."""
+    steps: list[Any] = [
+        pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in PATTERNS[name]
+    ]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-
-    def split(pattern: str) -> Any:
-        return pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-
-    steps = {
-        "llama-bpe": [split(LLAMA3), byte_level],
-        "qwen2": [split(QWEN2), byte_level],
-        "gpt-2": [gpt2],
-        "smollm": [pre_tokenizers.Digits(individual_digits=True), gpt2],
-        "default": [
-            split(r"[\p{P}\$\+<=>\^~\|]+"),
-            split(GPT2),
-            split(r"\p{N}+"),
-            split("[0-9][0-9][0-9]"),
-            byte_level,
-        ],
-    }
-    return pre_tokenizers.Sequence(steps[name])
+    return pre_tokenizers.Sequence([*steps, byte_level])
 
 
 def make_bpe(name: str) -> dict[str, Any]:
     """Train one vocabulary and record what the reference does with the texts."""
-    tokenizer = Tokenizer(models.BPE(ignore_merges=name == "llama-bpe"))
+    tokenizer = Tokenizer(models.BPE(ignore_merges=name in WHOLE_WORDS))
     tokenizer.pre_tokenizer = pre_tokenizer_of(name)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -153,7 +262,7 @@ def make_bpe(name: str) -> dict[str, Any]:
         vocab_size=N_VOCAB, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator([TRAINING, *NASTY[::2], TRAINING], trainer)
-    if name == "llama-bpe":
+    if name in WHOLE_WORDS:
         add_whole_words(tokenizer)
     tokenizer.add_special_tokens([AddedToken(t, normalized=False) for t in SPECIAL])
     tokenizer.add_tokens([AddedToken(t, normalized=False) for t in ADDED])
@@ -175,6 +284,86 @@ def make_bpe(name: str) -> dict[str, Any]:
             "tokenizer.ggml.add_bos_token": False,
         },
         "cases": [[text, tokenizer.encode(text).ids] for text in [*plain, *WITH_SPECIAL]],
+    }
+
+
+def make_marked_bpe() -> dict[str, Any]:
+    """A BPE vocabulary over characters with U+2581 for a space, as Gemma 4 has it."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[^\n]+|[\n]+"), behavior="isolated")
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        limit_alphabet=120,
+        max_token_length=8,
+        show_progress=False,
+        special_tokens=["<pad>", "<eos>", "<bos>", "<unk>", *byte_tokens],
+    )
+    # Whole lines would become tokens of few texts; words with their mark make a fairer table.
+    tokenizer.train_from_iterator(re.findall(r" ?\S+|\s+", TRAINING), trainer)
+    document = json.loads(tokenizer.to_str())
+    vocab = document["model"]["vocab"]
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    merges = document["model"]["merges"]
+    model = models.BPE(
+        vocab=vocab,
+        merges=[tuple(pair) for pair in merges],
+        unk_token="<unk>",
+        byte_fallback=True,
+        fuse_unk=True,
+    )
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    types = [6 if t in byte_tokens else CONTROL if t in tokens[:3] else 1 for t in tokens]
+    types[3] = 2
+    return {
+        "source": f"trained with Hugging Face tokenizers {tokenizers.__version__}",
+        "metadata": {
+            "tokenizer.ggml.model": "gemma4",
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": types,
+            "tokenizer.ggml.merges": [" ".join(pair) for pair in merges],
+            "tokenizer.ggml.bos_token_id": 2,
+            "tokenizer.ggml.eos_token_id": 1,
+            "tokenizer.ggml.unknown_token_id": 3,
+            "tokenizer.ggml.add_bos_token": False,
+        },
+        "cases": [[text, tokenizer.encode(text).ids] for text in [*NASTY, *random_texts()]],
+    }
+
+
+def make_wordpiece(*, is_cased: bool) -> dict[str, Any]:
+    """A WordPiece vocabulary, with or without case, as BERT has them."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=not is_cased)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=500, limit_alphabet=110, special_tokens=special, show_progress=False
+    )
+    tokenizer.train_from_iterator([TRAINING], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    # The converter of llama.cpp marks word starts instead of continuations.
+    spelled = [
+        t if t in special else t[2:] if t.startswith("##") and len(t) > 2 else "\u2581" + t
+        for t in tokens
+    ]
+    return {
+        "source": f"trained with Hugging Face tokenizers {tokenizers.__version__}",
+        "metadata": {
+            "tokenizer.ggml.model": "bert",
+            "tokenizer.ggml.tokens": spelled,
+            "tokenizer.ggml.token_type": [CONTROL if t in special else 1 for t in tokens],
+            "tokenizer.ggml.cls_token_id": 2,
+            "tokenizer.ggml.seperator_token_id": 3,
+            "tokenizer.ggml.unknown_token_id": 1,
+            "tokenizer.ggml.normalizer.lowercase": not is_cased,
+        },
+        "cases": [[text, tokenizer.encode(text).ids] for text in [*NASTY, *random_texts()]],
     }
 
 
@@ -202,7 +391,11 @@ def byte_letters(word: str) -> str:
 def make_classes() -> dict[str, Any]:
     """Runs of equal class over all code points, as the reference's pattern engine sees them."""
     classes = ["-"] * 0x110000
-    for pattern, name in ((r"\p{L}", "L"), (r"\p{N}", "N"), (r"\p{P}", "P"), (r"\s", "S")):
+    groups = {
+        "U": r"[\p{Lu}\p{Lt}]", "l": r"\p{Ll}", "o": r"[\p{Lm}\p{Lo}]", "M": r"\p{M}",
+        "d": r"\p{Nd}", "n": r"[\p{Nl}\p{No}]", "P": r"\p{P}", "Y": r"\p{S}", "S": r"\s",
+    }  # fmt: skip
+    for name, pattern in groups.items():
         removed = pre_tokenizers.Split(Regex(pattern), behavior="removed")
         for base in range(0, 0x110000, 0x800):
             if 0xD800 <= base < 0xE000:
@@ -260,8 +453,11 @@ def write(name: str, document: dict[str, Any]) -> None:
 def main() -> None:
     """Write all files; Gemma's only when its file is given."""
     OUT.mkdir(parents=True, exist_ok=True)
-    for name in ("default", "gpt-2", "llama-bpe", "qwen2", "smollm"):
+    for name in PATTERNS:
         write(f"bpe-{name}", make_bpe(name))
+    write("bpe-gemma4", make_marked_bpe())
+    for name in ("cased", "uncased"):
+        write(f"wordpiece-{name}", make_wordpiece(is_cased=name == "cased"))
     write("classes", make_classes())
     if len(sys.argv) > 1:
         write("spm-gemma3", make_gemma(sys.argv[1]))

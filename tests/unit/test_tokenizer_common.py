@@ -57,7 +57,7 @@ def test_a_special_id_out_of_range_is_ignored() -> None:
     ("change", "message"),
     [
         ({"model": None}, "tokenizer.ggml.model is missing"),
-        ({"model": "bert"}, "'bert'"),
+        ({"model": "t5"}, "'t5'"),
         ({"tokens": None}, "tokenizer.ggml.tokens is missing"),
         ({"tokens": []}, "tokenizer.ggml.tokens is not a list of texts"),
         ({"tokens": "abc"}, "tokenizer.ggml.tokens is not a list of texts"),

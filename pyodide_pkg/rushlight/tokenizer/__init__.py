@@ -1,7 +1,8 @@
 """Text to token ids and back, from the tables a GGUF file carries.
 
 Order of reading: ``vocab`` (tables, special ids) → ``special`` (text cut at special tokens) →
-``spm`` or ``bpe`` with ``pretokenize`` (text to symbols) → ``merge`` (symbols to tokens) →
+``spm``, ``wordpiece`` or ``bpe`` with ``pretokenize``, ``patterns`` and ``unicode_classes``
+(text to symbols) → ``merge`` (symbols to tokens) →
 ``detokenize`` (ids back to text, also piece by piece) → ``tokenizer`` (the public class).
 """
 

@@ -1,12 +1,16 @@
-"""Byte-level BPE (``tokenizer.ggml.model`` = "gpt2"): words cut by a pattern, bytes merged."""
+"""BPE by ranked merges (``tokenizer.ggml.model`` = "gpt2", "gemma4"): words cut by a pattern.
+
+What is merged are the word's bytes, or, for a few vocabularies made like SentencePiece's, its
+characters with U+2581 for a space and ``<0xAB>`` tokens for the bytes of unknown ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from .merge import merge_symbols
-from .pieces import PieceCache, byte_token
+from .pieces import SPACE_MARK, PieceCache, byte_token
 from .pretokenize import PreTokenizer
 from .vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
 
@@ -42,6 +46,9 @@ class BpeModel:
         token_type = self._vocab.type_of(token_id)
         if token_type == TOKEN_BYTE:
             return byte_token(text)
+        if token_type == TOKEN_NORMAL and self._pre.is_raw:
+            spaced = text.replace(SPACE_MARK, " ") if self._pre.marks_spaces else text
+            return spaced.encode("utf-8", "replace")
         if token_type == TOKEN_NORMAL:
             try:
                 return text.translate(_TO_BYTES).encode("latin-1")
@@ -52,20 +59,36 @@ class BpeModel:
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
         get = self._vocab.ids.get
-        chars = word.encode("utf-8").decode("latin-1").translate(_TO_CHARS)
+        chars = self._symbols(word)
         whole = get(chars)
-        if whole is not None and self._pre.ignore_merges:
+        if whole is not None and (self._pre.ignore_merges or self._is_newlines(word)):
             return (whole,)
         ids: list[int] = []
         for symbol in merge_symbols(list(chars), self._ranks, " "):
             token_id = get(symbol)
             # A merge can make a text that is no token; its bytes then stand alone.
-            parts = [token_id] if token_id is not None else [get(char) for char in symbol]
+            parts = [token_id] if token_id is not None else map(get, self._bytes_of(symbol))
             for part in parts:
                 part = self._vocab.unk_id if part is None else part
                 if part is not None:
                     ids.append(part)
         return tuple(ids)
+
+    def _is_newlines(self, word: str) -> bool:
+        """Whether the word is a run of line ends, which marked vocabularies take whole."""
+        return self._pre.marks_spaces and not word.strip("\n")
+
+    def _symbols(self, word: str) -> str:
+        """The word in the alphabet of the vocabulary, a character for each first symbol."""
+        if not self._pre.is_raw:
+            return word.encode("utf-8").decode("latin-1").translate(_TO_CHARS)
+        return word.replace(" ", SPACE_MARK) if self._pre.marks_spaces else word
+
+    def _bytes_of(self, symbol: str) -> Iterable[str]:
+        """The tokens' texts for each byte of a symbol that is no token itself."""
+        if not self._pre.is_raw:
+            return symbol
+        return (f"<0x{byte:02X}>" for byte in symbol.encode("utf-8"))
 
     @cached_property
     def _ranks(self) -> dict[str, int]:

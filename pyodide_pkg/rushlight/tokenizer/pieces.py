@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+SPACE_MARK = "\u2581"
+"""Stands for a space in SentencePiece-style vocabularies, and for a word's start in WordPiece."""
+
 CACHED_LENGTH = 64
 CACHE_LIMIT = 20_000
 

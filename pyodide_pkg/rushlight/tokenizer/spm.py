@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from .merge import merge_symbols
+from .pieces import SPACE_MARK as SPACE
 from .pieces import PieceCache, byte_token
 from .vocab import TOKEN_BYTE, TOKEN_NORMAL, Vocab
-
-SPACE = "\u2581"
 
 
 class SpmModel:

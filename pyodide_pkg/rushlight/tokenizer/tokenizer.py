@@ -21,8 +21,10 @@ from .vocab import (
     Vocab,
     read_flag,
     read_text,
+    read_token_id,
     read_vocab,
 )
+from .wordpiece import WordPieceModel
 
 _LITERAL_TYPES = frozenset({TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER_DEFINED})
 
@@ -38,7 +40,7 @@ class Tokenizer:
         self,
         kind: str,
         vocab: Vocab,
-        model: SpmModel | BpeModel,
+        model: SpmModel | BpeModel | WordPieceModel,
         *,
         pre: str | None,
         add_bos: bool,
@@ -54,7 +56,7 @@ class Tokenizer:
         self.add_eos = add_eos
         self._vocab = vocab
         self._model = model
-        self._strip_space = kind == "llama" and vocab.add_space_prefix
+        self._strip_space = kind == "bert" or (kind == "llama" and vocab.add_space_prefix)
         self._bytes: dict[int, bytes] = {}
 
     def encode(self, text: str, add_special: bool = True, parse_special: bool = False) -> list[int]:
@@ -157,8 +159,10 @@ def load_tokenizer(metadata: Mapping[str, Any], pre: str | None = None) -> Token
     kind = read_text(metadata, "model")
     if kind == "llama":
         return _load_spm(metadata)
-    if kind == "gpt2":
-        return _load_bpe(metadata, pre)
+    if kind in ("gpt2", "gemma4"):
+        return _load_bpe(metadata, kind, pre)
+    if kind == "bert":
+        return _load_wordpiece(metadata)
     if kind is None:
         raise TokenizerError(
             f"{KEY}model is missing, so the file has no tokenizer.",
@@ -166,7 +170,8 @@ def load_tokenizer(metadata: Mapping[str, Any], pre: str | None = None) -> Token
         )
     raise TokenizerError(
         f"{KEY}model is {kind!r}, a kind of tokenizer that is not supported.",
-        hint="Supported kinds: llama (SentencePiece-style) and gpt2 (byte-level BPE).",
+        hint="Supported kinds: llama (SentencePiece-style), gpt2 (byte-level BPE), gemma4 (BPE "
+        "over characters) and bert (WordPiece).",
     )
 
 
@@ -181,13 +186,29 @@ def _load_spm(metadata: Mapping[str, Any]) -> Tokenizer:
     )
 
 
-def _load_bpe(metadata: Mapping[str, Any], pre: str | None) -> Tokenizer:
-    name = pre or read_text(metadata, "pre") or "default"
+def _load_wordpiece(metadata: Mapping[str, Any]) -> Tokenizer:
+    """Files name the begin and end tokens of this kind in several ways, or not at all."""
+    vocab = read_vocab(metadata, defaults={"bos": 101, "eos": 102, "unknown": 100})
+    for name, keys in {"bos": ("cls",), "eos": ("seperator", "separator")}.items():
+        for key in keys:  # GGUF spells the key of the separator "seperator"
+            token_id = read_token_id(metadata, key)
+            if token_id is not None and 0 <= token_id < vocab.n_vocab:
+                vocab.special[name] = token_id
+    lowercase = read_flag(metadata, "normalizer.lowercase", default=True)
+    accents = read_flag(metadata, "normalizer.strip_accents", default=lowercase)
+    model = WordPieceModel(vocab, lowercase=lowercase, strip_accents=accents)
+    add_bos = read_flag(metadata, "add_bos_token", default=True)
+    add_eos = read_flag(metadata, "add_sep_token", default=True)
+    return _checked(Tokenizer("bert", vocab, model, pre=None, add_bos=add_bos, add_eos=add_eos))
+
+
+def _load_bpe(metadata: Mapping[str, Any], kind: str, pre: str | None) -> Tokenizer:
+    name = pre or ("gemma4" if kind == "gemma4" else read_text(metadata, "pre")) or "default"
     pre_tokenizer = find_pre_tokenizer(name)
     merges = metadata.get(KEY + "merges")
     if merges is None:
         raise TokenizerError(
-            f"{KEY}merges is missing; a gpt2 vocabulary cannot work without it.",
+            f"{KEY}merges is missing; a {kind} vocabulary cannot work without it.",
             hint="Convert the model again with its merges.",
         )
     if (
@@ -201,7 +222,7 @@ def _load_bpe(metadata: Mapping[str, Any], pre: str | None) -> Tokenizer:
     add_bos = read_flag(metadata, "add_bos_token", default=bos_by_name)
     add_eos = read_flag(metadata, "add_eos_token", default=False)
     model = BpeModel(vocab, merges, pre_tokenizer)
-    return _checked(Tokenizer("gpt2", vocab, model, pre=name, add_bos=add_bos, add_eos=add_eos))
+    return _checked(Tokenizer(kind, vocab, model, pre=name, add_bos=add_bos, add_eos=add_eos))
 
 
 def _checked(tokenizer: Tokenizer) -> Tokenizer:
