@@ -1,8 +1,9 @@
 // attention (prefill, tiles family): softmax(cap(SCALE q k^T)) v, causal, sliding WINDOW if not 0
-// shapes: q, y [n_tokens, N_HEAD * HEAD_DIM]; caches [n_ctx, N_HEAD_KV * HEAD_DIM]
+// shapes: q [n_tokens, N_HEAD, 4 D4]; y [.., 4 V4]; caches [n_ctx, N_HEAD_KV, 4 D4] and [.., 4 V4]
 // grid: a workgroup of 64 for N_QUERY tokens of a head, N_KEY keys at a time; x = tokens, y = head
-// limits: D4 = HEAD_DIM / 4 <= 128; N_TEAM = max(1, min(4, 64 / D4)); N_COL = ceil(D4 / 64)
+// limits: most = max(D4, V4) <= 128; N_TEAM = max(1, min(4, 64 / most)); N_COL = ceil(V4 / 64)
 //! const D4: u32 = 16u
+//! const V4: u32 = 16u
 //! const N_TEAM: u32 = 4u
 //! const N_COL: u32 = 1u
 //! const N_ACC: u32 = 8u
@@ -10,6 +11,7 @@
 // import lib/step.wgsl
 // import lib/activation.wgsl
 // import kv as C
+// import lib/sink.wgsl
 override N_HEAD: u32 = 1u;
 override N_HEAD_KV: u32 = 1u;
 override WINDOW: u32 = 0u;
@@ -18,8 +20,9 @@ override SOFTCAP: f32 = 0.0;
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> k_cache: array<C_elem>;
 @group(0) @binding(2) var<storage, read> v_cache: array<C_elem>;
-@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;
-@group(0) @binding(4) var<uniform> step: Step;
+@group(0) @binding(3) var<storage, read> sinks: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(5) var<uniform> step: Step;
 // A thread sums N_ACC queries in N_COL columns; N_TEAM teams of threads share the columns.
 const N_QUERY = N_TEAM * N_ACC;
 const N_EACH = N_QUERY * N_KEY / 64u;  // queries that a thread scores a key against
@@ -54,10 +57,10 @@ fn score_key(j: u32, at: u32, t0: u32, end: u32, key: u32, first: u32) {
 // The values of a tile; each is read once for N_ACC queries.
 fn add_values(team: u32, column: u32, at: u32, n_keys: u32) {
   for (var c = 0u; c < N_COL; c++) {
-    if (column + c * 64u >= D4) { return; }
+    if (column + c * 64u >= V4) { return; }
     for (var i = 0u; i < N_ACC; i++) { acc[c * N_ACC + i] *= shrinks[team * N_ACC + i]; }
     for (var j = 0u; j < n_keys; j++) {
-      let v = C_decode(v_cache[at + c * 64u + j * (N_HEAD_KV * D4)]);
+      let v = C_decode(v_cache[at + c * 64u + j * (N_HEAD_KV * V4)]);
       for (var i = 0u; i < N_ACC; i++) {
         acc[c * N_ACC + i] += scores[(team * N_ACC + i) * (N_KEY + 1u) + j] * v;
       }
@@ -74,21 +77,21 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let t = min(t0 + i / D4, step.n_tokens - 1u);
     q_tile[i] = q[(t * N_HEAD + head) * D4 + i % D4];
   }
-  let row = N_HEAD_KV * D4;
-  let kv = (head / (N_HEAD / N_HEAD_KV)) * D4;
+  let head_kv = head / (N_HEAD / N_HEAD_KV);
   let end = step.pos + min(t0 + N_QUERY, step.n_tokens) - 1u;
   var low = 0u;
   if (WINDOW != 0u && step.pos + t0 + 1u > WINDOW) { low = step.pos + t0 + 1u - WINDOW; }
   let query = li / N_PART;
   let share = query * (N_KEY + 1u) + (li % N_PART) * N_SHARE;
-  let team = li / min(D4, 64u);
-  let column = li % min(D4, 64u);
+  let team = li / min(V4, 64u);
+  let column = li % min(V4, 64u);
   var top = -3.0e38;
   var total = 0.0;  // of this thread's share of the keys
   workgroupBarrier();
   for (var j0 = low; j0 <= end; j0 += N_KEY) {
     let key = li % N_KEY;
-    score_key(j0 + key, kv + min(j0 + key, end) * row, t0, end, key, (li / N_KEY) * N_EACH);
+    let at = (min(j0 + key, end) * N_HEAD_KV + head_kv) * D4;
+    score_key(j0 + key, at, t0, end, key, (li / N_KEY) * N_EACH);
     workgroupBarrier();
     var best = -3.0e38;
     for (var i = 0u; i < N_SHARE; i++) { best = max(best, scores[share + i]); }
@@ -107,10 +110,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (li % N_PART == 0u) { shrinks[query] = shrink; }
     top = new_top;
     workgroupBarrier();
-    if (team < N_TEAM) { add_values(team, column, kv + column + j0 * row, min(N_KEY, end + 1u - j0)); }
+    if (team < N_TEAM) {
+      add_values(team, column, (j0 * N_HEAD_KV + head_kv) * V4 + column, min(N_KEY, end + 1u - j0));
+    }
     workgroupBarrier();
   }
-  parts[li] = total;
+  parts[li] = total + select(0.0, sink_weight(head, top), li % N_PART == 0u);
   workgroupBarrier();
   if (team >= N_TEAM) { return; }
   for (var i = 0u; i < N_ACC; i++) {
@@ -118,8 +123,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (t >= step.n_tokens) { return; }
     var sum = 0.0;
     for (var k = 0u; k < N_PART; k++) { sum += parts[(team * N_ACC + i) * N_PART + k]; }
-    for (var c = 0u; c < N_COL && column + c * 64u < D4; c++) {
-      y[(t * N_HEAD + head) * D4 + column + c * 64u] = acc[c * N_ACC + i] / sum;
+    for (var c = 0u; c < N_COL && column + c * 64u < V4; c++) {
+      y[(t * N_HEAD + head) * V4 + column + c * 64u] = acc[c * N_ACC + i] / sum;
     }
   }
 }

@@ -1,23 +1,26 @@
 // attention_step (rows family): norm, rotate, store and attend one token; see ops/attention.py
-// shapes: qkv [(N_HEAD + 2 N_HEAD_KV) * HEAD_DIM]; y [N_HEAD * HEAD_DIM]; caches [n_ctx, ..]
+// shapes: qkv: N_HEAD + N_HEAD_KV heads of 4 D4, then N_HEAD_KV of 4 V4; caches [n_ctx, ..]; y
 // grid: one thread per q head; the first head of a kv group writes the cache; no barriers
-// limits: one token; HEAD_DIM % 4 == 0; const D4 = HEAD_DIM / 4
+// limits: one token; heads of whole fours: D4 of a key, V4 of a value
 //! const D4: u32 = 16u
+//! const V4: u32 = 16u
 // import lib/step.wgsl
 // import lib/activation.wgsl
 // import kv as C
 // import lib/attend8.wgsl
 // import lib/turned.wgsl
+// import lib/sink.wgsl
 override WG_SIZE: u32 = 8u;
 override WINDOW: u32 = 0u;
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read> table: array<vec2<f32>>;
 @group(0) @binding(2) var<storage, read> q_norm: array<f32>;
 @group(0) @binding(3) var<storage, read> k_norm: array<f32>;
-@group(0) @binding(4) var<storage, read_write> k_cache: array<C_elem>;
-@group(0) @binding(5) var<storage, read_write> v_cache: array<C_elem>;
-@group(0) @binding(6) var<storage, read_write> y: array<vec4<f32>>;
-@group(0) @binding(7) var<uniform> step: Step;
+@group(0) @binding(4) var<storage, read> sinks: array<f32>;
+@group(0) @binding(5) var<storage, read_write> k_cache: array<C_elem>;
+@group(0) @binding(6) var<storage, read_write> v_cache: array<C_elem>;
+@group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(8) var<uniform> step: Step;
 
 fn inverse_rms(base: u32) -> f32 {
   if (HAS_NORM == 0u) { return 1.0; }
@@ -35,25 +38,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (head >= N_HEAD) { return; }
   let group = N_HEAD / N_HEAD_KV;
   let head_kv = head / group;
-  let row = N_HEAD_KV * D4;
   let q_base = head * D4 * 4u;
   let k_base = (N_HEAD + head_kv) * D4 * 4u;
-  let v_base = (N_HEAD + N_HEAD_KV + head_kv) * D4 * 4u;
+  let v_base = ((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u;
   let q_inv = inverse_rms(q_base);
   let k_inv = inverse_rms(k_base);
-  let here = step.pos * row + head_kv * D4;
+  let here = step.pos * N_HEAD_KV + head_kv;
+  let writes = head % group == 0u;
   var score = 0.0;
   for (var d = 0u; d < D4; d++) {
     q_now[d] = turned4(q_base, d, q_inv, false);
     // Rounded as the cache rounds, so that a token means the same now and later.
     let k = C_encode(turned4(k_base, d, k_inv, true));
-    let v = C_encode(raw4(v_base, d));
     score += dot(q_now[d], C_decode(k));
+    if (writes) { k_cache[here * D4 + d] = k; }
+  }
+  for (var d = 0u; d < V4; d++) {
+    let v = C_encode(raw4(v_base, d));
     acc[d] = C_decode(v);
-    if (head % group == 0u) {
-      k_cache[here + d] = k;
-      v_cache[here + d] = v;
-    }
+    if (writes) { v_cache[here * V4 + d] = v; }
   }
   top = capped(score);
   total = 1.0;
@@ -61,7 +64,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var first = 0u;
     if (WINDOW != 0u && step.pos + 1u > WINDOW) { first = step.pos + 1u - WINDOW; }
     let last = step.pos - 1u;
-    for (var j = first; j <= last; j += 8u) { attend8(j, head_kv * D4, row, last, first, last); }
+    for (var j = first; j <= last; j += 8u) { attend8(j, head_kv, last, first, last); }
   }
-  for (var d = 0u; d < D4; d++) { y[head * D4 + d] = acc[d] / total; }
+  total += sink_weight(head, top);
+  for (var d = 0u; d < V4; d++) { y[head * V4 + d] = acc[d] / total; }
 }

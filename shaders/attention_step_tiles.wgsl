@@ -1,8 +1,9 @@
 // attention_step (tiles family): norm, rotate, store and attend one token; see ops/attention.py
-// shapes: qkv [(N_HEAD + 2 N_HEAD_KV) * HEAD_DIM]; caches [n_ctx, ..]; y as attention_join's parts
+// shapes: qkv: N_HEAD + N_HEAD_KV heads of 4 D4, then N_HEAD_KV of 4 V4; caches [n_ctx, ..]; y or parts
 // grid: x = N_HEAD / GROUP heads that share a kv head, y = split of the keys (see splits)
-// limits: D4 = HEAD_DIM / 4 <= 128, GROUP * D4 <= 256 and GROUP <= 4: 15.2 KiB of workgroup memory
+// limits: D4, V4 <= 128, GROUP * D4 <= 256 and GROUP <= 4: 15.2 KiB of workgroup memory
 //! const D4: u32 = 16u
+//! const V4: u32 = 16u
 //! const GROUP: u32 = 1u
 // import lib/step.wgsl
 // import lib/splits.wgsl
@@ -10,14 +11,16 @@
 // import kv as C
 // import lib/turned.wgsl
 // import lib/attend_group.wgsl
+// import lib/sink.wgsl
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read> table: array<vec2<f32>>;
 @group(0) @binding(2) var<storage, read> q_norm: array<f32>;
 @group(0) @binding(3) var<storage, read> k_norm: array<f32>;
-@group(0) @binding(4) var<storage, read_write> k_cache: array<C_elem>;
-@group(0) @binding(5) var<storage, read_write> v_cache: array<C_elem>;
-@group(0) @binding(6) var<storage, read_write> y: array<vec4<f32>>;
-@group(0) @binding(7) var<uniform> step: Step;
+@group(0) @binding(4) var<storage, read> sinks: array<f32>;
+@group(0) @binding(5) var<storage, read_write> k_cache: array<C_elem>;
+@group(0) @binding(6) var<storage, read_write> v_cache: array<C_elem>;
+@group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(8) var<uniform> step: Step;
 var<workgroup> k_now: array<vec4<f32>, D4>;
 var<workgroup> per_head: array<f32, GROUP + 1u>;  // inverse norms, at last tops
 
@@ -35,18 +38,19 @@ fn find_norms(head: u32, k_base: u32, li: u32) {
 }
 
 // The token itself, whose key and value are not in the cache before this dispatch.
-fn attend_itself(head: u32, kv: u32, k_base: u32, li: u32) {
+fn attend_itself(head: u32, head_kv: u32, k_base: u32, li: u32) {
+  let at = step.pos * N_HEAD_KV + head_kv;
+  let writes = head % (N_HEAD / N_HEAD_KV) == 0u;
   if (li < D4) {
     // Rounded as the cache rounds, so that a token means the same now and later.
     let k = C_encode(turned4(k_base, li, per_head[GROUP], true));
-    let v = C_encode(raw4(k_base + N_HEAD_KV * D4 * 4u, li));
     k_now[li] = C_decode(k);
+    if (writes) { k_cache[at * D4 + li] = k; }
+  }
+  if (li < V4) {
+    let v = C_encode(raw4(((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u, li));
     for (var g = 0u; g < GROUP; g++) { acc[g] = C_decode(v); }
-    if (head % (N_HEAD / N_HEAD_KV) == 0u) {
-      let at = step.pos * N_HEAD_KV * D4 + kv + li;
-      k_cache[at] = k;
-      v_cache[at] = v;
-    }
+    if (writes) { v_cache[at * V4 + li] = v; }
   }
   workgroupBarrier();
   let g = min(li / 16u, GROUP - 1u);
@@ -61,14 +65,14 @@ fn attend_itself(head: u32, kv: u32, k_base: u32, li: u32) {
 
 fn put(head: u32, g: u32, d: u32, split: u32) {
   var sum = vec4<f32>(0.0);
-  for (var i = 0u; i < 128u / D4; i++) { sum += parts[g * 136u + i * D4 + d]; }
+  for (var i = 0u; i < 128u / V4; i++) { sum += parts[g * 136u + i * V4 + d]; }
   if (N_SPLIT == 1u) {
-    y[(head + g) * D4 + d] = sum / sum16(g);
+    y[(head + g) * V4 + d] = sum / (sum16(g) + sink_weight(head + g, per_head[g]));
     return;
   }
-  let at = (split * N_HEAD + head + g) * (D4 + 1u);
+  let at = (split * N_HEAD + head + g) * (V4 + 1u);
   y[at + d] = sum;
-  if (d == 0u) { y[at + D4] = vec4<f32>(per_head[g], sum16(g), 0.0, 0.0); }
+  if (d == 0u) { y[at + V4] = vec4<f32>(per_head[g], sum16(g), 0.0, 0.0); }
 }
 
 @compute @workgroup_size(128)
@@ -85,16 +89,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   top = -3.0e38;
   total = 0.0;
-  let kv = head_kv * D4;
   workgroupBarrier();
-  if (wg.y + 1u == n_active()) { attend_itself(head, kv, k_base, li); }
-  for (var j0 = begin; j0 < end; j0 += 64u) { attend_tile(j0, end, kv, li); }
+  if (wg.y + 1u == n_active()) { attend_itself(head, head_kv, k_base, li); }
+  for (var j0 = begin; j0 < end; j0 += 64u) { attend_tile(j0, end, head_kv, li); }
   // Nobody reads parts, tops or per_head any more but for this.
-  if (li / D4 < 128u / D4) {
+  if (li / V4 < 128u / V4) {
     for (var g = 0u; g < GROUP; g++) { parts[g * 136u + li] = acc[g]; }
   }
   if (li < GROUP * 16u) { tops[li] = total; }
   if (li < GROUP * 16u && li % 16u == 0u) { per_head[li / 16u] = top; }
   workgroupBarrier();
-  for (var i = li; i < GROUP * D4; i += 128u) { put(head, i / D4, i % D4, wg.y); }
+  for (var i = li; i < GROUP * V4; i += 128u) { put(head, i / V4, i % V4, wg.y); }
 }

@@ -1,11 +1,11 @@
 // attend8: one thread's online softmax over eight keys at a time (rows family)
-// shapes: q_now, acc [HEAD_DIM / 4] private; caches [n_ctx, N_HEAD_KV * D4] elements
-// grid: none (library); the kernel declares k_cache, v_cache, q_now, acc and imports kv as C
+// shapes: q_now [D4], acc [V4] private; caches [n_ctx, N_HEAD_KV, D4] and [.., V4]
+// grid: none (library); the kernel declares k_cache, v_cache, N_HEAD_KV and imports kv as C
 // limits: positions outside first..last are masked; sentinel -3e38, no infinities
 override SCALE: f32 = 1.0;
 override SOFTCAP: f32 = 0.0;
 var<private> q_now: array<vec4<f32>, D4>;
-var<private> acc: array<vec4<f32>, D4>;
+var<private> acc: array<vec4<f32>, V4>;
 var<private> top: f32;
 var<private> total: f32;
 
@@ -21,28 +21,24 @@ fn masked(s: vec4<f32>, j: vec4<u32>, first: u32, last: u32) -> vec4<f32> {
   return select(vec4<f32>(-3.0e38), c, seen);
 }
 
-// Keys j..j+7 of one kv head, whose elements start at kv; loads stay at or below end.
-fn attend8(j: u32, kv: u32, row: u32, end: u32, first: u32, last: u32) {
-  let b0 = kv + min(j, end) * row;
-  let b1 = kv + min(j + 1u, end) * row;
-  let b2 = kv + min(j + 2u, end) * row;
-  let b3 = kv + min(j + 3u, end) * row;
-  let b4 = kv + min(j + 4u, end) * row;
-  let b5 = kv + min(j + 5u, end) * row;
-  let b6 = kv + min(j + 6u, end) * row;
-  let b7 = kv + min(j + 7u, end) * row;
+// Keys j..j+7 of one kv head; loads stay at or below end.
+fn attend8(j: u32, head_kv: u32, end: u32, first: u32, last: u32) {
+  let at = vec4<u32>(j, j + 1u, j + 2u, j + 3u);
+  let near = min(at, vec4<u32>(end)) * N_HEAD_KV + head_kv;
+  let far = min(at + 4u, vec4<u32>(end)) * N_HEAD_KV + head_kv;
+  let k = near * D4;
+  let l = far * D4;
   var s = vec4<f32>(0.0);
   var t = vec4<f32>(0.0);
   for (var d = 0u; d < D4; d++) {
     let q = q_now[d];
     s += vec4<f32>(
-      dot(q, C_decode(k_cache[b0 + d])), dot(q, C_decode(k_cache[b1 + d])),
-      dot(q, C_decode(k_cache[b2 + d])), dot(q, C_decode(k_cache[b3 + d])));
+      dot(q, C_decode(k_cache[k.x + d])), dot(q, C_decode(k_cache[k.y + d])),
+      dot(q, C_decode(k_cache[k.z + d])), dot(q, C_decode(k_cache[k.w + d])));
     t += vec4<f32>(
-      dot(q, C_decode(k_cache[b4 + d])), dot(q, C_decode(k_cache[b5 + d])),
-      dot(q, C_decode(k_cache[b6 + d])), dot(q, C_decode(k_cache[b7 + d])));
+      dot(q, C_decode(k_cache[l.x + d])), dot(q, C_decode(k_cache[l.y + d])),
+      dot(q, C_decode(k_cache[l.z + d])), dot(q, C_decode(k_cache[l.w + d])));
   }
-  let at = vec4<u32>(j, j + 1u, j + 2u, j + 3u);
   s = masked(s, at, first, last);
   t = masked(t, at + 4u, first, last);
   let pair = max(s, t);
@@ -53,11 +49,13 @@ fn attend8(j: u32, kv: u32, row: u32, end: u32, first: u32, last: u32) {
   let r = select(vec4<f32>(0.0), exp(max(t - new_top, vec4<f32>(-80.0))), t > floor_s);
   top = new_top;
   total = total * shrink + dot(p, vec4<f32>(1.0)) + dot(r, vec4<f32>(1.0));
-  for (var d = 0u; d < D4; d++) {
+  let v = near * V4;
+  let w = far * V4;
+  for (var d = 0u; d < V4; d++) {
     acc[d] = acc[d] * shrink
-      + p.x * C_decode(v_cache[b0 + d]) + p.y * C_decode(v_cache[b1 + d])
-      + p.z * C_decode(v_cache[b2 + d]) + p.w * C_decode(v_cache[b3 + d])
-      + r.x * C_decode(v_cache[b4 + d]) + r.y * C_decode(v_cache[b5 + d])
-      + r.z * C_decode(v_cache[b6 + d]) + r.w * C_decode(v_cache[b7 + d]);
+      + p.x * C_decode(v_cache[v.x + d]) + p.y * C_decode(v_cache[v.y + d])
+      + p.z * C_decode(v_cache[v.z + d]) + p.w * C_decode(v_cache[v.w + d])
+      + r.x * C_decode(v_cache[w.x + d]) + r.y * C_decode(v_cache[w.y + d])
+      + r.z * C_decode(v_cache[w.z + d]) + r.w * C_decode(v_cache[w.w + d]);
   }
 }

@@ -1,7 +1,7 @@
 // attend_group: tiles of 64 keys of one kv head against the GROUP queries that share it
-// shapes: q_now, k_now [.., D4] workgroup; caches [n_ctx, N_HEAD_KV * D4] elements
+// shapes: q_now, k_now [.., D4] workgroup; caches [n_ctx, N_HEAD_KV, D4] and [.., V4]
 // grid: none (library); the kernel declares k_cache and v_cache, and imports kv as C; 128 threads
-// limits: D4 <= 128, GROUP * D4 <= 256 and GROUP <= 4: 15.2 KiB of workgroup memory
+// limits: D4, V4 <= 128, GROUP * D4 <= 256 and GROUP <= 4: 15.2 KiB of workgroup memory
 override SCALE: f32 = 1.0;
 override SOFTCAP: f32 = 0.0;
 var<workgroup> q_now: array<vec4<f32>, GROUP * D4>;
@@ -25,13 +25,15 @@ fn sum16(i: u32) -> f32 {
   return sum;
 }
 
-fn rows_at(j: u32, end: u32) -> vec4<u32> {
-  return min(vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u)) * (N_HEAD_KV * D4);
+// Where the heads of four positions lie, counted in heads.
+fn heads_at(j: u32, end: u32, head_kv: u32) -> vec4<u32> {
+  let rows = min(vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u));
+  return rows * N_HEAD_KV + head_kv;
 }
 
 // Four keys from j on; this thread takes every eighth column from lane on.
-fn score(j: u32, end: u32, kv: u32, quad: u32, lane: u32) {
-  let at = rows_at(j, end) + kv;
+fn score(j: u32, end: u32, head_kv: u32, quad: u32, lane: u32) {
+  let at = heads_at(j, end, head_kv) * D4;
   var s: array<vec4<f32>, GROUP>;
   for (var d = lane; d < D4; d += 8u) {
     let k0 = C_decode(k_cache[at.x + d]);
@@ -47,10 +49,10 @@ fn score(j: u32, end: u32, kv: u32, quad: u32, lane: u32) {
 }
 
 // A column of the values of every n_share-th quad; each value is read once for all queries.
-fn add_values(j0: u32, end: u32, column: u32, share: u32, n_share: u32) {
+fn add_values(j0: u32, end: u32, head_kv: u32, column: u32, share: u32, n_share: u32) {
   for (var g = 0u; g < GROUP; g++) { acc[g] *= shrinks[g]; }
   for (var quad = share; quad < 16u && j0 + quad * 4u < end; quad += n_share) {
-    let at = rows_at(j0 + quad * 4u, end) + column;
+    let at = heads_at(j0 + quad * 4u, end, head_kv) * V4 + column;
     let v0 = C_decode(v_cache[at.x]);
     let v1 = C_decode(v_cache[at.y]);
     let v2 = C_decode(v_cache[at.z]);
@@ -63,8 +65,8 @@ fn add_values(j0: u32, end: u32, column: u32, share: u32, n_share: u32) {
 }
 
 // One tile: thread li is (query, quad) in the softmax and (share, column) in the sums.
-fn attend_tile(j0: u32, end: u32, kv: u32, li: u32) {
-  score(j0 + li / 8u * 4u, end, kv, li / 8u, li % 8u);
+fn attend_tile(j0: u32, end: u32, head_kv: u32, li: u32) {
+  score(j0 + li / 8u * 4u, end, head_kv, li / 8u, li % 8u);
   workgroupBarrier();
   let g = min(li / 16u, GROUP - 1u);
   let quad = li % 16u;
@@ -85,6 +87,6 @@ fn attend_tile(j0: u32, end: u32, kv: u32, li: u32) {
   if (is_soft) { weights[li] = p; }
   if (is_soft && quad == 0u) { shrinks[g] = shrink; }
   workgroupBarrier();
-  let n_share = 128u / D4;
-  if (li / D4 < n_share) { add_values(j0, end, kv + li % D4, li / D4, n_share); }
+  let n_share = 128u / V4;
+  if (li / V4 < n_share) { add_values(j0, end, head_kv, li % V4, li / V4, n_share); }
 }

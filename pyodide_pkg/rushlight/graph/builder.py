@@ -87,10 +87,13 @@ class GraphBuilder:
             **attrs,
         )
 
-    def attention(self, q: str, k: str, v: str, cache: str, **attrs: Any) -> str:
-        """Store k and v, then attend with q."""
+    def attention(
+        self, q: str, k: str, v: str, cache: str, sinks: str | None = None, **attrs: Any
+    ) -> str:
+        """Store k and v, then attend with q; ``sinks`` names a value per head, if there are any."""
         stored = self.node("kv_store", {"k": k, "v": v, "positions": "positions", "cache": cache})
-        return self.node("attention", {"q": q, "positions": "positions", "cache": stored}, **attrs)
+        inputs = {"q": q, "positions": "positions", "cache": stored, "sinks": sinks}
+        return self.node("attention", inputs, **attrs)
 
     def add(self, a: str, b: str) -> str:
         """Residual sum."""

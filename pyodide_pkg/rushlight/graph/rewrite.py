@@ -84,6 +84,8 @@ def attention_step(node: Node, view: View) -> Match | None:
         attrs["eps"] = q_norm.attrs["eps"]
     if "freq_factors" in q_rope.inputs:
         step["freq_factors"] = q_rope.inputs["freq_factors"]
+    if "sinks" in node.inputs:
+        step["sinks"] = node.inputs["sinks"]
     outputs = {"y": node.outputs["y"], "cache": store.outputs["cache"]}
     removed = (*mats.values(), q_norm, k_norm, q_rope, k_rope, store, node)
     return Match(

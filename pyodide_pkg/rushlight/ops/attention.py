@@ -38,6 +38,7 @@ def attention(
     q: F32,
     positions: I32,
     cache: KvCache,
+    sinks: F32 | None = None,
     *,
     n_head: int,
     n_head_kv: int,
@@ -49,7 +50,9 @@ def attention(
     """Causal softmax attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023).
 
     A token at position p sees positions j with ``p - window < j <= p`` (all when ``window``
-    is 0). q [n, n_head * head_dim]; result [n, n_head * head_dim_v].
+    is 0). q [n, n_head * head_dim]; result [n, n_head * head_dim_v], where the cache's values
+    give head_dim_v. ``sinks`` [n_head] are scores that keys without a value would have: they take
+    part in the softmax and add nothing (gpt-oss, after Xiao et al. 2023).
     """
     n, n_kv = len(q), int(positions.max()) + 1
     start = max(0, int(positions.min()) - window + 1) if window else 0
@@ -67,8 +70,13 @@ def attention(
         if softcap:
             scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
         scores = np.where(seen[:, None], scores, np.float32(-3.0e38))
+        if sinks is not None:
+            sink = sinks.reshape(n_head_kv, group)[head]
+            scores = np.concatenate([scores, np.tile(sink[:, None], (n, 1, 1))], axis=-1)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True, dtype=np.float32)
+        if sinks is not None:
+            weights = weights[..., :-1]
         mixed = product(weights.reshape(n * group, -1), np.ascontiguousarray(v[:, head].T))
         y[:, head] = mixed.reshape(n, group, -1)
     return y.reshape(n, -1)
@@ -81,6 +89,7 @@ def attention_step(
     q_norm: F32 | None = None,
     k_norm: F32 | None = None,
     freq_factors: F32 | None = None,
+    sinks: F32 | None = None,
     *,
     n_head: int,
     n_head_kv: int,
@@ -97,7 +106,7 @@ def attention_step(
     """Everything between the q/k/v product and the output product of one decoded token.
 
     Norms of q and k where given, rotation, the cache write and attention; qkv is
-    [1, (n_head + 2 * n_head_kv) * head_dim].
+    [1, (n_head + n_head_kv) * head_dim + n_head_kv * head_dim_v].
     """
     n_q, n_kv = n_head * head_dim, n_head_kv * head_dim
     q, k, v = np.split(qkv, [n_q, n_q + n_kv], axis=-1)
@@ -115,7 +124,7 @@ def attention_step(
     k = rope(k, positions, freq_factors, n_head=n_head_kv, **turn)  # type: ignore[arg-type]
     kv_store(k, v, positions, cache)
     heads = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": head_dim}
-    y = attention(q, positions, cache, **heads, scale=scale, window=window, softcap=softcap)
+    y = attention(q, positions, cache, sinks, **heads, scale=scale, window=window, softcap=softcap)
     return y, cache
 
 
@@ -129,28 +138,36 @@ def _infer_store(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     return {"cache": shapes["cache"]}
 
 
-def _infer_attention(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+def _check_heads(shapes: Shapes, attrs: Mapping[str, Attr]) -> tuple[int, int]:
+    """(width of the values of a token, width of a result)."""
     n_head, n_head_kv, head_dim = _ints(attrs, "n_head", "n_head_kv", "head_dim")
     require(n_head_kv > 0 and n_head % n_head_kv == 0, f"{n_head} heads on {n_head_kv} kv heads")
     width_k, width_v = shapes["cache"]
-    require(shapes["q"][-1] == n_head * head_dim, f"q has {shapes['q'][-1]} columns")
     require(width_k == n_head_kv * head_dim, f"cache holds {width_k} key columns")
     assert isinstance(width_v, int)
     require(width_v % n_head_kv == 0, f"cache holds {width_v} value columns")
-    return {"y": (*shapes["q"][:-1], width_v // n_head_kv * n_head)}
+    sinks = shapes.get("sinks", (n_head,))
+    require(sinks == (n_head,), f"sinks has shape {sinks}, not ({n_head},)")
+    return width_v, width_v // n_head_kv * n_head
+
+
+def _infer_attention(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    n_head, head_dim = _ints(attrs, "n_head", "head_dim")
+    _, width = _check_heads(shapes, attrs)
+    require(shapes["q"][-1] == n_head * head_dim, f"q has {shapes['q'][-1]} columns")
+    return {"y": (*shapes["q"][:-1], width)}
 
 
 def _infer_step(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     check_rope(attrs, shapes.get("freq_factors"))
     n_head, n_head_kv, head_dim = _ints(attrs, "n_head", "n_head_kv", "head_dim")
-    width = (n_head + 2 * n_head_kv) * head_dim
-    require(n_head % n_head_kv == 0, f"{n_head} heads on {n_head_kv} kv heads")
-    require(shapes["qkv"][-1] == width, f"qkv has {shapes['qkv'][-1]} columns, not {width}")
-    require(shapes["cache"] == (n_head_kv * head_dim,) * 2, f"cache rows are {shapes['cache']}")
+    width_v, width = _check_heads(shapes, attrs)
+    qkv = (n_head + n_head_kv) * head_dim + width_v
+    require(shapes["qkv"][-1] == qkv, f"qkv has {shapes['qkv'][-1]} columns, not {qkv}")
     require(("q_norm" in shapes) == ("k_norm" in shapes), "q_norm and k_norm come together")
     for port in ("q_norm", "k_norm"):
         require(shapes.get(port, (head_dim,)) == (head_dim,), f"{port} is not ({head_dim},)")
-    return {"y": (*shapes["qkv"][:-1], n_head * head_dim), "cache": shapes["cache"]}
+    return {"y": (*shapes["qkv"][:-1], width), "cache": shapes["cache"]}
 
 
 HEAD_ATTRS = {
@@ -163,39 +180,61 @@ HEAD_ATTRS = {
 }
 
 
+Heads = tuple[int, int, int] | tuple[int, int, int, int]
+"""n_head, n_head_kv, head_dim, and head_dim_v where it differs."""
+
+
+def _sizes(heads: Heads) -> tuple[int, int, int, int]:
+    return (*heads, heads[2])[:4]
+
+
+def _case_name(heads: Heads, rest: str, has_sinks: bool) -> str:
+    n_head, n_head_kv, *dims = heads
+    return f"{n_head}/{n_head_kv}x{'v'.join(map(str, dims))}{rest}{'-sinks' if has_sinks else ''}"
+
+
 def _attention_case(
-    tokens: int, heads: tuple[int, int, int], position: int, window: int = 0, softcap: float = 0.0
+    tokens: int,
+    heads: Heads,
+    position: int,
+    window: int = 0,
+    softcap: float = 0.0,
+    sinks: bool = False,
 ) -> Case:
-    n_head, n_head_kv, head_dim = heads
-    return Case(
-        f"{tokens}x{n_head}/{n_head_kv}x{head_dim}@{position}-w{window}-c{softcap:g}",
-        {"q": (tokens, n_head * head_dim), "cache": (n_head_kv * head_dim,) * 2},
-        {
-            "n_head": n_head,
-            "n_head_kv": n_head_kv,
-            "head_dim": head_dim,
-            "scale": head_dim**-0.5,
-            "window": window,
-            "softcap": softcap,
-        },
-        position=position,
-        nmse=1e-9,
-    )
+    n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
+    shapes: dict[str, tuple[int, ...]] = {
+        "q": (tokens, n_head * head_dim),
+        "cache": (n_head_kv * head_dim, n_head_kv * head_dim_v),
+    }
+    attrs: dict[str, Attr] = {
+        "n_head": n_head,
+        "n_head_kv": n_head_kv,
+        "head_dim": head_dim,
+        "scale": head_dim**-0.5,
+        "window": window,
+        "softcap": softcap,
+    }
+    name = _case_name(heads, f"@{position}-w{window}-c{softcap:g}", sinks)
+    shapes |= {"sinks": (n_head,)} if sinks else {}
+    return Case(f"{tokens}x{name}", shapes, attrs, position=position, nmse=1e-9)
 
 
 def _step_case(
-    heads: tuple[int, int, int],
+    heads: Heads,
     position: int,
     layout: str,
     norm: bool,
     window: int = 0,
     softcap: float = 0.0,
+    sinks: bool = False,
 ) -> Case:
-    n_head, n_head_kv, head_dim = heads
+    n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
+    width_k, width_v = n_head_kv * head_dim, n_head_kv * head_dim_v
     shapes: dict[str, tuple[int, ...]] = {
-        "qkv": (1, (n_head + 2 * n_head_kv) * head_dim),
-        "cache": (n_head_kv * head_dim,) * 2,
+        "qkv": (1, n_head * head_dim + width_k + width_v),
+        "cache": (width_k, width_v),
     }
+    shapes |= {"sinks": (n_head,)} if sinks else {}
     if norm:
         shapes |= {"q_norm": (head_dim,), "k_norm": (head_dim,)}
     attrs: dict[str, Attr] = {
@@ -210,8 +249,8 @@ def _step_case(
         "window": window,
         "softcap": softcap,
     }
-    name = f"{n_head}/{n_head_kv}x{head_dim}@{position}-{layout}-w{window}-c{softcap:g}"
-    name += "-norm" if norm else ""
+    rest = f"@{position}-{layout}-w{window}-c{softcap:g}{'-norm' if norm else ''}"
+    name = _case_name(heads, rest, sinks)
     return Case(name, shapes, attrs, position=position, nmse=1e-9)
 
 
@@ -234,6 +273,8 @@ ATTENTION = OpDef(
     _infer_attention,
     attention,
     attrs=HEAD_ATTRS,
+    optional=("sinks",),
+    weights=("sinks",),
     state=("cache",),
     cases=(
         _attention_case(1, (4, 1, 256), 0),
@@ -247,6 +288,12 @@ ATTENTION = OpDef(
         _attention_case(9, (2, 1, 320), 5, softcap=20.0),
         _attention_case(512, (2, 1, 64), 0, window=300),
         _attention_case(3, (2, 1, 520), 2),
+        _attention_case(37, (8, 2, 64), 60, window=50, sinks=True),
+        _attention_case(5, (4, 4, 32), 0, softcap=3.0, sinks=True),
+        _attention_case(19, (4, 2, 192, 128), 11),
+        _attention_case(6, (2, 1, 64, 256), 30, sinks=True),
+        _attention_case(3, (4, 1, 576, 512), 9),
+        _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0),
     ),
 )
 ATTENTION_STEP = OpDef(
@@ -256,8 +303,8 @@ ATTENTION_STEP = OpDef(
     _infer_step,
     attention_step,
     attrs={**{k: v for k, v in ROPE_ATTRS.items()}, **HEAD_ATTRS, "eps": AttrSpec(float, 0.0)},
-    optional=("q_norm", "k_norm", "freq_factors"),
-    weights=("q_norm", "k_norm", "freq_factors"),
+    optional=("q_norm", "k_norm", "freq_factors", "sinks"),
+    weights=("q_norm", "k_norm", "freq_factors", "sinks"),
     state=("cache",),
     cases=(
         _step_case((4, 1, 256), 0, "neox", norm=True),
@@ -271,6 +318,13 @@ ATTENTION_STEP = OpDef(
         _step_case((7, 1, 128), 260, "neox", norm=False, softcap=20.0),
         _step_case((6, 1, 320), 20, "neox", norm=True),
         _step_case((2, 1, 520), 3, "norm", norm=True),
+        _step_case((8, 2, 64), 40, "neox", norm=False, window=30, sinks=True),
+        _step_case((8, 1, 64), 330, "neox", norm=False, sinks=True),
+        _step_case((4, 2, 192, 128), 45, "norm", norm=False),
+        _step_case((4, 2, 192, 128), 290, "norm", norm=True, sinks=True),
+        _step_case((3, 1, 64, 256), 5, "neox", norm=False, sinks=True),
+        _step_case((4, 1, 576, 512), 9, "norm", norm=False),
+        _step_case((4, 2, 64), 420, "neox", norm=True, window=300, softcap=20.0),
     ),
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)

@@ -66,24 +66,25 @@ def lower_kv_store(b: PlanBuilder, node: Node) -> None:
 def lower_attention(b: PlanBuilder, node: Node) -> None:
     """Causal attention of a chunk over the cache."""
     attrs = b.attrs(node)
-    d4 = _head_fours(b, node, attrs)
-    n_head = _int(attrs, "n_head")
-    overrides = _head_overrides(attrs)
-    bindings = [b.value(node.inputs["q"]), *b.state(node.inputs["cache"])]
+    d4, v4 = _head_fours(b, node, attrs)
+    most, n_head = max(d4, v4), _int(attrs, "n_head")
+    overrides = _head_overrides(attrs) | _sinks_override(node)
+    bindings = [b.value(node.inputs["q"]), *b.state(node.inputs["cache"]), _sinks(b, node)]
     bindings.append(b.value(node.outputs["y"]))
     n = b.options.n_tokens_max
-    if b.is_rows or d4 > MOST_FOURS:
+    if b.is_rows or most > MOST_FOURS:
         overrides["WG_SIZE"] = size = 8 if n <= 64 else 16
         b.emit(
             "attention_prefill_rows",
             bindings,
             (-(-n // size), n_head, 1),
             imports=[b.kv_import()],
-            consts={"D4": d4},
+            consts={"D4": d4, "V4": v4},
             overrides=overrides,
         )
         return
-    n_acc, n_team = (8 if d4 <= 64 else 4), max(n for n in (1, 2, 4) if n == 1 or n * d4 <= 64)
+    n_acc = 8 if most <= 64 else 4
+    n_team = max(n for n in (1, 2, 4) if n == 1 or n * most <= 64)
     b.emit(
         "attention_prefill_tiles",
         bindings,
@@ -91,8 +92,9 @@ def lower_attention(b: PlanBuilder, node: Node) -> None:
         imports=[b.kv_import()],
         consts={
             "D4": d4,
+            "V4": v4,
             "N_TEAM": n_team,
-            "N_COL": -(-d4 // 64),
+            "N_COL": -(-v4 // 64),
             "N_ACC": n_acc,
             "N_KEY": 64 if n_team == 1 else 32,
         },
@@ -103,7 +105,7 @@ def lower_attention(b: PlanBuilder, node: Node) -> None:
 def lower_attention_step(b: PlanBuilder, node: Node) -> None:
     """Everything between the q/k/v product and the output product of one token."""
     attrs = b.attrs(node)
-    d4 = _head_fours(b, node, attrs)
+    fours = _head_fours(b, node, attrs)
     n_head = _int(attrs, "n_head")
     has_norm = "q_norm" in node.inputs
     norms = [
@@ -111,60 +113,67 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         for port in ("q_norm", "k_norm")
     ]
     table = rope_table(b, attrs, node.inputs.get("freq_factors"))
-    bindings = [b.value(node.inputs["qkv"]), table, *norms]
+    bindings = [b.value(node.inputs["qkv"]), table, *norms, _sinks(b, node)]
     bindings += [*b.state(node.inputs["cache"]), b.value(node.outputs["y"])]
     overrides = _head_overrides(attrs) | {
+        **_sinks_override(node),
         "N_ROT": _int(attrs, "n_rot"),
         "NEOX": attrs["layout"] == "neox",
         "HAS_NORM": has_norm,
         "EPS": float(attrs["eps"]),  # type: ignore[arg-type]
     }
-    if b.is_rows or d4 > MOST_FOURS:
+    if b.is_rows or max(fours) > MOST_FOURS:
         b.emit(
             "attention_step_rows",
             bindings,
             (-(-n_head // 8), 1, 1),
             imports=[b.kv_import()],
-            consts={"D4": d4},
+            consts=dict(zip(("D4", "V4"), fours, strict=True)),
             overrides={**overrides, "WG_SIZE": 8},
         )
         return
-    _emit_split_step(b, node, bindings, d4, overrides)
+    _emit_split_step(b, node, bindings, fours, overrides)
 
 
 def _emit_split_step(
     b: PlanBuilder,
     node: Node,
     bindings: list[Binding],
-    d4: int,
+    fours: tuple[int, int],
     overrides: dict[str, float],
 ) -> None:
     """A workgroup per group of heads and split of the keys; a second dispatch joins the splits."""
-    attrs = b.attrs(node)
+    attrs, (d4, v4) = b.attrs(node), fours
     n_head, window = _int(attrs, "n_head"), _int(attrs, "window")
     group = head_group(n_head // _int(attrs, "n_head_kv"), d4)
     n_groups = n_head // group
     n_split = split_count(min(b.options.n_ctx, window or b.options.n_ctx), n_groups)
     y = bindings[-1]
     if n_split > 1:
-        parts = b.temp("attention.parts", n_split * n_head * (d4 + 1) * 16)
+        parts = b.temp("attention.parts", n_split * n_head * (v4 + 1) * 16)
         bindings = [*bindings[:-1], parts]
     b.emit(
         "attention_step_tiles",
         bindings,
         (n_groups, n_split, 1),
         imports=[b.kv_import()],
-        consts={"D4": d4, "GROUP": group},
+        consts={"D4": d4, "V4": v4, "GROUP": group},
         overrides={**overrides, "N_SPLIT": n_split},
     )
     if n_split > 1:
         size = 64
         b.emit(
             "attention_join",
-            [parts, y],
-            (-(-n_head * d4 // size), 1, 1),
-            consts={"D4": d4},
-            overrides={"WG_SIZE": size, "N_HEAD": n_head, "N_SPLIT": n_split, "WINDOW": window},
+            [parts, _sinks(b, node), y],
+            (-(-n_head * v4 // size), 1, 1),
+            consts={"V4": v4},
+            overrides={
+                "WG_SIZE": size,
+                "N_HEAD": n_head,
+                "N_SPLIT": n_split,
+                "WINDOW": window,
+                **_sinks_override(node),
+            },
         )
 
 
@@ -198,18 +207,20 @@ def _fours(n: int, op: str) -> int:
     return n // 4
 
 
-def _head_fours(b: PlanBuilder, node: Node, attrs: Mapping[str, Attr]) -> int:
-    """A quarter of the head size, after checking what the kernels assume of it."""
-    head_dim = _int(attrs, "head_dim")
+def _head_fours(b: PlanBuilder, node: Node, attrs: Mapping[str, Attr]) -> tuple[int, int]:
+    """A quarter of a key's and of a value's size within a head; the kernels read fours."""
     name = node.inputs["cache"].partition("@")[0]
-    width_k, width_v = b.graph.state[name].shape
-    if width_k != width_v:
-        raise UnsupportedOpError(
-            f"{name} has keys of {width_k} and values of {width_v} columns; the webgpu backend "
-            "needs them equal.",
-            hint="Use the CPU backend for this model.",
-        )
-    return _fours(head_dim, node.op)
+    _, width_v = b.graph.state[name].shape
+    head_dim_v = width_v // _int(attrs, "n_head_kv")
+    return _fours(_int(attrs, "head_dim"), node.op), _fours(head_dim_v, node.op)
+
+
+def _sinks(b: PlanBuilder, node: Node) -> Binding:
+    return b.weights.vector(node.inputs["sinks"]) if "sinks" in node.inputs else b.weights.zero()
+
+
+def _sinks_override(node: Node) -> dict[str, float]:
+    return {"HAS_SINKS": "sinks" in node.inputs}
 
 
 def _head_overrides(attrs: Mapping[str, Attr]) -> dict[str, float]:
