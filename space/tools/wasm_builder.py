@@ -33,7 +33,7 @@ _LINK = [
 ]
 _CONSTANT = re.compile(r"^    (\w+) = ([\d <]+),", re.MULTILINE)
 _STRUCT = re.compile(r"^struct (\w+) \{[^\n]*\n(.*?)^\};", re.MULTILINE | re.DOTALL)
-_FIELDS = re.compile(r"^\s+(place|u32|f32) ([^;]+);", re.MULTILINE)
+_FIELDS = re.compile(r"^\s+(place|u32|f32|struct step) ([^;]+);", re.MULTILINE)
 
 
 def build(out: Path = OUT) -> list[Path]:
@@ -67,8 +67,7 @@ def describe(header: str) -> dict[str, Any]:
     assert enum, "rushlight.h has no constants"
     return {
         "kernels": {name: fields[f"{name}_args"] for name in names},
-        "step": fields["step"],
-        "control": fields["control"],
+        "control": [name for name, _ in fields["control"] + fields["step"] if name != "step"],
         "constants": {name: _number(text) for name, text in _CONSTANT.findall(enum[1])},
     }
 

@@ -26,7 +26,7 @@ enum {
     SCRATCH_BYTES = 1 << 18,  // of each thread, at team.scratch
     STACK_BYTES = 1 << 16,    // of each thread
     XQ_BLOCK = 32,            // values that share a scale in a quantised activation
-    XQ_BLOCK_BYTES = 40,      // of such a block: 32 codes, scale, sum of codes
+    XQ_BLOCK_BYTES = 80,      // room for such a block: codes of up to 16 bits, scale, sums
     XQ_ROWS = 8,              // a quantised activation has room for a multiple of so many rows
     SILU = 0,
     GELU_TANH = 1,
@@ -62,7 +62,8 @@ struct sync {
     u32 pad[13];
 };
 
-// Shared by the engine's thread and its pool; the host fills in the first part.
+// Shared by the engine's thread and its pool. The host fills in the first part and `step`.
+// Token ids i32 [n_batch] follow right behind it, then wanted rows i32 [n_batch].
 struct control {
     place program;
     place sync;     // one struct sync per call
@@ -72,10 +73,9 @@ struct control {
     u32 spins;      // looks at a word before sleeping on it
     u32 fault;      // tests: the pool member of this index takes a share and dies
     u32 stopping;   // pool members leave
+    u32 first, stop, epoch, n_waiting;  // the run under way, runs so far, threads asleep in it
+    u32 unused0, unused1, unused2, unused3;
     struct step step;
-    u32 first, stop;
-    u32 epoch;      // counts runs; members sleep on it
-    u32 n_waiting;  // threads asleep on a `done`
 };
 
 struct team {
