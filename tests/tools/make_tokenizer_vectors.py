@@ -1,6 +1,6 @@
 """Freeze tokenizer test data: small vocabularies with the ids a reference gives for nasty text.
 
-    python tests/tools/make_tokenizer_vectors.py [GEMMA_GGUF]
+    python -m tests.tools.make_tokenizer_vectors [GEMMA_GGUF]
 
 Writes to tests/data/tokenizers:
 
@@ -13,7 +13,8 @@ Writes to tests/data/tokenizers:
   that the pattern engine of ``tokenizers`` gives to every code point, as runs.
 - ``spm-gemma3.json.gz`` (only with a Gemma 3 file): the tokens of its vocabulary that occur in
   the texts of tests/data/gemma3-270m.json. No other token can take part in encoding them, so
-  the ids llama.cpp gave for the whole vocabulary must come out.
+  the ids llama.cpp gave for the whole vocabulary must come out. The same for the texts below,
+  whose ids come from llama.cpp by way of node-llama-cpp.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import gzip
 import json
 import random
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -421,7 +424,8 @@ def make_gemma(path: str) -> dict[str, Any]:
         key: field.contents() for key, field in fields.items() if key.startswith("tokenizer.ggml.")
     }
     texts = json.loads((DATA / "gemma3-270m.json").read_text(encoding="utf-8"))["items"]
-    joined = "\0".join(item["text"] for item in texts)
+    nasty = [*NASTY, *random_texts()]
+    joined = "\0".join([*(item["text"] for item in texts), *nasty])
     joined += "\0" + joined.replace(" ", "\u2581")
     tokens = metadata["tokenizer.ggml.tokens"]
     types = metadata["tokenizer.ggml.token_type"]
@@ -436,10 +440,26 @@ def make_gemma(path: str) -> dict[str, Any]:
     for key in [key for key in metadata if key.endswith("_token_id")]:
         metadata[key] = new_id[metadata[key]]
     return {
-        "source": "the tokens of Gemma 3 that occur in gemma3-270m.json, with their ids there",
+        "source": "the tokens of Gemma 3 that occur in gemma3-270m.json, with their ids there, and "
+        "in texts of this generator, with the ids that llama.cpp (node-llama-cpp) gives",
         "metadata": metadata,
         "ids": kept,
+        "cases": list(zip(nasty, llama_cpp_ids(path, nasty), strict=True)),
     }
+
+
+def llama_cpp_ids(model: str, texts: list[str]) -> list[list[int]]:
+    """The ids that llama.cpp gives with the model's whole vocabulary."""
+    from tests.tools.peers import llama_cpp
+
+    folder = llama_cpp.install()
+    script = Path(llama_cpp.__file__).with_name("llama_tokenize.mjs")
+    there = shutil.copy(script, folder)  # node looks for modules beside the script
+    answer = subprocess.run(
+        ["node", there, model], input=json.dumps(texts), capture_output=True, text=True, check=True
+    )
+    ids: list[list[int]] = json.loads(answer.stdout)
+    return ids
 
 
 def write(name: str, document: dict[str, Any]) -> None:

@@ -65,6 +65,10 @@ def test_gemma_ids_equal_llama_cpp() -> None:
         assert [excerpt["ids"][i] for i in ids[: len(item["ids"])]] == item["ids"], item["name"]
         assert len(ids) == len(item["ids"]) or len(item["ids"]) == 900
         assert tokenizer.decode(ids, skip_special=True) == item["text"]
+    assert len(excerpt["cases"]) > 60
+    for text, ids in excerpt["cases"]:
+        mine = tokenizer.encode(text, add_special=False)
+        assert [excerpt["ids"][i] for i in mine] == ids, text
 
 
 ALPHABET = "ab" + SPACE + "c"
