@@ -165,7 +165,7 @@ struct kv_store_args {  // rows of k and v to the cache, at each token's positio
 // both (angles absent: none), k and v to the cache, q to y [n_tokens, n_head * head_dim].
 struct heads_args {
     place qkv, q_norm, k_norm, angles, y, k_cache, v_cache;
-    u32 n_head, n_head_kv, head_dim, n_rot, layout, is_f16;
+    u32 n_head, n_head_kv, head_dim, head_dim_v, n_rot, layout, is_f16;
     f32 eps;
 };
 
