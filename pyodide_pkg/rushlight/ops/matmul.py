@@ -126,6 +126,10 @@ _MATMUL_CASES = tuple(
         ("Q4_0", 512, 70, 96),
         ("Q8_0", 65, 129, 1152),
         ("Q4_K", 7, 64, 256),
+        ("F32", 1, 7, 75),
+        ("F16", 7, 33, 75),
+        ("BF16", 40, 6, 66),
+        ("F32", 70, 65, 3),
     ]
 )
 
@@ -171,11 +175,19 @@ MATMUL_ADD = OpDef(
         _matmul_case("Q4_K", 1, 67, 256, residual=(1, 67)),
         _matmul_case("Q8_0", 9, 67, 96, residual=(9, 67)),
         _matmul_case("F32", 1, 67, 96, residual=(1, 67), bias=(67,)),
+        _matmul_case("F16", 5, 75, 66, residual=(5, 75), bias=(75,)),
     ),
 )
 _QKV_BIASES: tuple[dict[str, tuple[int, ...]], ...] = (
     {},
     {"bias_q": (96,), "bias_k": (32,), "bias_v": (32,)},
+)
+_ODD_QKV = (
+    Case(
+        "F32-F16-BF16-odd",
+        {"x": (1, 75), "weight_q": (12, 75), "weight_k": (4, 75), "weight_v": (5, 75)},
+        types={"weight_k": "F16", "weight_v": "BF16"},
+    ),
 )
 
 QKV_MATMUL = OpDef(
@@ -205,7 +217,8 @@ QKV_MATMUL = OpDef(
             ("IQ2_S", "IQ2_S", "IQ1_M"),
         ]
         for biases in _QKV_BIASES
-    ),
+    )
+    + _ODD_QKV,
 )
 GLU_MATMUL = OpDef(
     "glu_matmul",

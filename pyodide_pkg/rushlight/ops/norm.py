@@ -66,7 +66,7 @@ def _only_sum(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     return {"sum": _infer_joint(shapes, attrs)["sum"]}
 
 
-_SIZES = [(1, 32), (1, 640), (2, 96), (7, 896), (33, 160), (3, 1152)]
+_SIZES = [(1, 32), (1, 640), (2, 96), (7, 896), (33, 160), (3, 1152), (1, 75), (9, 66)]
 
 RMS_NORM = OpDef(
     "rms_norm",
@@ -79,7 +79,7 @@ RMS_NORM = OpDef(
     cases=tuple(Case(f"{t}x{n}", {"x": (t, n), "weight": (n,)}, {"eps": 1e-6}) for t, n in _SIZES)
     + tuple(
         Case(f"{t}x{g}x{n}", {"x": (t, g * n), "weight": (n,)}, {"eps": 1e-6, "n_group": g})
-        for t, g, n in [(1, 4, 256), (5, 3, 64), (2, 6, 16)]
+        for t, g, n in [(1, 4, 256), (5, 3, 64), (2, 6, 16), (3, 5, 6)]
     ),
 )
 ADD_RMS_NORM = OpDef(

@@ -103,6 +103,7 @@ NORM_QKV_MATMUL = OpDef(
         _qkv_case(("F32", "F32", "F32"), (36, 8, 6), 36),
         _qkv_case(("Q4_K", "Q4_K", "Q6_K"), (64, 32, 32), 1280),
         _qkv_case(("F16", "Q8_0", "Q4_0"), (30, 10, 7), 96),
+        _qkv_case(("F16", "F32", "BF16"), (12, 8, 7), 66),
     ),
 )
 NORM_GLU_MATMUL = OpDef(
@@ -117,6 +118,7 @@ NORM_GLU_MATMUL = OpDef(
         _glu_case("Q4_K", "Q6_K", 130, 768),
         _glu_case("F32", "F32", 5, 100),
         _glu_case("Q8_0", "Q5_0", 67, 1152),
+        _glu_case("F32", "F16", 13, 75),
     ),
 )
 JOINT_GLU_MATMUL = OpDef(
@@ -132,6 +134,7 @@ JOINT_GLU_MATMUL = OpDef(
         _glu_case("Q5_0", "Q8_0", 640, 640, joint=True),
         _glu_case("F32", "F32", 36, 36, joint=True),
         _glu_case("Q4_K", "Q4_K", 256, 256, joint=True),
+        _glu_case("BF16", "F32", 75, 75, joint=True),
     ),
 )
 OPS = (NORM_QKV_MATMUL, NORM_GLU_MATMUL, JOINT_GLU_MATMUL)

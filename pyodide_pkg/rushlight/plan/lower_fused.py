@@ -1,6 +1,6 @@
 """Lowerings of a norm fused into the products that read it (decode).
 
-The tiles family runs one dispatch. The rows family and weights split over several bindings run
+The tiles family runs one dispatch. The rows family and weights that are split or odd run
 the parts: there a norm of its own costs less than one in every thread.
 """
 
@@ -10,6 +10,7 @@ from ..graph.ir import Node
 from .builder import PlanBuilder
 from .lower_matmul import (
     ACTIVATIONS,
+    in_one,
     lower_glu_matmul,
     lower_qkv_matmul,
     matvec_size,
@@ -25,9 +26,9 @@ JOINT_SIZE = 128
 
 def lower_norm_qkv_matmul(b: PlanBuilder, node: Node) -> None:
     """A norm and the three products of attention."""
-    chunks = [b.weights.factor(node.inputs[f"weight_{p}"]) for p in "qkv"]
+    chunks = [b.weights.matrix(node.inputs[f"weight_{p}"]) for p in "qkv"]
     rows = [sum(chunk.n_rows for chunk in each) for each in chunks]
-    if b.is_rows or any(len(each) > 1 for each in chunks) or rows[0] % 4 or rows[1] % 4:
+    if b.is_rows or not in_one(*chunks) or rows[0] % 4 or rows[1] % 4:
         lower_qkv_matmul(b, _after_norm(b, node, "qkv_matmul"))
         return
     q, k, v = (each[0] for each in chunks)
@@ -51,7 +52,7 @@ def lower_norm_qkv_matmul(b: PlanBuilder, node: Node) -> None:
 def lower_norm_glu_matmul(b: PlanBuilder, node: Node) -> None:
     """A norm and the gated product that reads it."""
     gate, up = _glu_factors(b, node)
-    if b.is_rows or len(gate) > 1 or len(up) > 1:
+    if b.is_rows or not in_one(gate, up):
         lower_glu_matmul(b, _after_norm(b, node, "glu_matmul"))
         return
     _emit_glu(b, node, "glu_matvec", ["x", "norm"], gate[0], up[0], {"HAS_NORM": 1})
@@ -60,7 +61,7 @@ def lower_norm_glu_matmul(b: PlanBuilder, node: Node) -> None:
 def lower_joint_glu_matmul(b: PlanBuilder, node: Node) -> None:
     """A residual add between two norms, and the gated product that reads the second."""
     gate, up = _glu_factors(b, node)
-    if b.is_rows or len(gate) > 1 or len(up) > 1:
+    if b.is_rows or not in_one(gate, up):
         normed = _new_value(b, node)
         inputs = {port: node.inputs[port] for port in ("x", "a", "post_norm", "norm")}
         outputs = {"sum": node.outputs["sum"], "y": normed}
@@ -108,7 +109,7 @@ def _emit_glu(
 def _glu_factors(
     b: PlanBuilder, node: Node
 ) -> tuple[tuple[WeightChunk, ...], tuple[WeightChunk, ...]]:
-    return b.weights.factor(node.inputs["weight_gate"]), b.weights.factor(node.inputs["weight_up"])
+    return b.weights.matrix(node.inputs["weight_gate"]), b.weights.matrix(node.inputs["weight_up"])
 
 
 def _after_norm(b: PlanBuilder, node: Node, op: str) -> Node:

@@ -92,16 +92,17 @@ def product(
         b.value(residual) if residual else b.weights.zero(),
     ]
     n = b.max_rows(symbol)
-    for chunk in b.weights.factor(weight):
+    factor = padded(b, x)
+    for chunk in b.weights.matrix(weight):
         file, sizes, grid = _product_kernel(b, chunk, n)
         b.emit(
             file,
-            [b.value(x), chunk.binding, *added, y],
+            [factor, chunk.binding, *added, y],
             grid,
             imports=[("W", chunk.quant), *([b.lanes()] if file == "matvec" else [])],
             overrides={
                 "N_ROWS": chunk.n_rows,
-                "N_COLS": chunk.n_cols,
+                "N_COLS": chunk.n_cols_padded,
                 "Y_COLS": y_cols,
                 "USE_N_OUT": symbol == "n_out",
                 "HAS_BIAS": bias is not None,
@@ -113,6 +114,23 @@ def product(
             params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
             label=f"{file} {chunk.binding.slot}",
         )
+
+
+def padded(b: PlanBuilder, x: str) -> Binding:
+    """A value with rows of whole fours: itself, or a copy with zeros at each row's end."""
+    n_cols, symbol = b.n_cols(x), b.rows_symbol(x)
+    if n_cols % 4 == 0:
+        return b.value(x)
+    y_cols = -(-n_cols // 4) * 4
+    y = b.temp(f"{x}.padded", b.max_rows(symbol) * y_cols * 4)
+    sizes: dict[str, float] = {"N_COLS": n_cols, "Y_COLS": y_cols}
+    emit_elementwise(b, "pad_rows", [b.value(x), y], y_cols, symbol, sizes)
+    return y
+
+
+def in_one(*weights: tuple[WeightChunk, ...]) -> bool:
+    """Whether a fused kernel can read these weights: in one binding each, in whole fours."""
+    return all(len(chunks) == 1 and chunks[0].n_cols % 4 == 0 for chunks in weights)
 
 
 def _product_kernel(
@@ -136,12 +154,12 @@ def token_quads(n: int) -> int:
 
 def lower_qkv_matmul(b: PlanBuilder, node: Node) -> None:
     """Three weights in one dispatch; three dispatches if one of them is split or odd."""
-    chunks = {p: b.weights.factor(node.inputs[f"weight_{p}"]) for p in "qkv"}
+    chunks = {p: b.weights.matrix(node.inputs[f"weight_{p}"]) for p in "qkv"}
     biases = {p: node.inputs.get(f"bias_{p}") for p in "qkv"}
     n_rows = {p: sum(c.n_rows for c in chunks[p]) for p in "qkv"}
     y, y_cols = b.value(node.outputs["y"]), sum(n_rows.values())
     has_bias = all(biases.values())
-    one_each = all(len(c) == 1 for c in chunks.values())
+    one_each = in_one(*chunks.values())
     if not one_each or n_rows["q"] % 4 or n_rows["k"] % 4 or has_bias != any(biases.values()):
         start = 0
         for p in "qkv":
@@ -188,13 +206,13 @@ def qkv_overrides(q: WeightChunk, k: WeightChunk, v: WeightChunk) -> dict[str, f
 
 
 def lower_glu_matmul(b: PlanBuilder, node: Node) -> None:
-    """Both products and the gate in one dispatch; three if a weight is split."""
+    """Both products and the gate in one dispatch; three if a weight is split or odd."""
     x, y = node.inputs["x"], node.outputs["y"]
     names = [node.inputs["weight_gate"], node.inputs["weight_up"]]
-    gate, up = (b.weights.factor(name) for name in names)
+    gate, up = (b.weights.matrix(name) for name in names)
     n_rows = b.n_cols(y)
     activation = ACTIVATIONS[str(b.attrs(node)["activation"])]
-    if len(gate) > 1 or len(up) > 1:
+    if not in_one(gate, up):
         parts = [b.temp(f"{y}.part", b.value(y).n_bytes) for _ in names]
         for name, part in zip(names, parts, strict=True):
             product(b, x, name, part, y_cols=n_rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import UnsupportedOpError
 from ..graph.ir import Node
 from .builder import PlanBuilder
 from .lower_matmul import ACTIVATIONS, emit_elementwise, power_of_two
@@ -19,25 +18,24 @@ def emit_norm(
 ) -> None:
     """A kernel that normalises each group of each row of ``row``."""
     n_cols = b.n_cols(row) // n_group
-    if n_cols % 4:
-        raise UnsupportedOpError(
-            f"{node.op} over {n_cols} values is not supported by the webgpu backend; it needs a "
-            "multiple of 4.",
-            hint="Use the CPU backend for this model.",
-        )
     symbol = b.rows_symbol(row)
     rows = b.max_rows(symbol) * n_group
-    size = 8 if b.is_rows else power_of_two(n_cols // 8, 32, 256)
+    is_odd = n_cols % 4 != 0
+    alone = b.is_rows or is_odd
+    size = 8 if alone else power_of_two(n_cols // 8, 32, 256)
     overrides: dict[str, float] = {
         "WG_SIZE": size,
-        **({} if b.is_rows else {"LANES": size}),
+        **({} if alone else {"LANES": size}),
         "N_COLS": n_cols,
         "EPS": float(b.attrs(node)["eps"]),  # type: ignore[arg-type]
         "USE_N_OUT": symbol == "n_out",
     }
     if node.op == "rms_norm":
         overrides["N_GROUP"] = n_group
-    grid = b.fold(-(-rows // size) if b.is_rows else rows)
+    grid = b.fold(-(-rows // size) if alone else rows)
+    if is_odd:
+        b.emit(f"{node.op}_odd", bindings, grid, overrides=overrides)
+        return
     b.emit(node.op, bindings, grid, imports=[b.lanes()], overrides=overrides)
 
 
@@ -51,10 +49,30 @@ def lower_rms_norm(b: PlanBuilder, node: Node) -> None:
 def lower_joint_norm(b: PlanBuilder, node: Node) -> None:
     """``add_rms_norm``, ``sandwich_norm`` and ``norm_add``: two rows in, then the weights."""
     first, second, *weights = node.inputs.values()
+    if b.n_cols(first) % 4:
+        _lower_joint_parts(b, node)
+        return
     bindings = [b.value(first), b.value(second)]
     bindings += [b.weights.vector(name) for name in weights]
     bindings += [b.value(name) for name in node.outputs.values()]
     emit_norm(b, node, bindings, first)
+
+
+def _lower_joint_parts(b: PlanBuilder, node: Node) -> None:
+    """The same as norms and a sum of their own, for rows that are not whole fours."""
+    first, second, *weights = node.inputs.values()
+    attrs = {"eps": b.attrs(node)["eps"]}
+    total = node.outputs["sum"]
+    if node.op != "add_rms_norm":
+        normed = f"{total}.normed"
+        b.shapes = {**b.shapes, normed: b.shapes[second]}
+        inputs = {"x": second, "weight": weights.pop(0)}
+        lower_rms_norm(b, Node("rms_norm", inputs, {"y": normed}, attrs))
+        second = normed
+    lower_elementwise(b, Node("add", {"a": first, "b": second}, {"y": total}))
+    if "y" in node.outputs:
+        inputs = {"x": total, "weight": weights.pop(0)}
+        lower_rms_norm(b, Node("rms_norm", inputs, {"y": node.outputs["y"]}, attrs))
 
 
 def lower_elementwise(b: PlanBuilder, node: Node) -> None:

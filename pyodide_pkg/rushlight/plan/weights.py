@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DeviceError, UnsupportedOpError, UnsupportedTypeError
+from ..errors import DeviceError, UnsupportedTypeError
 from ..gguf.quants import plane_layout
 from ..gguf.reader import GgufFile, TensorInfo
 from ..shaders import has_shader
@@ -16,6 +16,8 @@ from .plan import Binding, BufferSlot, WeightUpload
 
 ReadTensor = Callable[[str], NDArray[np.float32]]
 ROWS_ALIGN = 32
+TAIL = "_tail"
+"""Ends the name of a quant file for rows that are not whole groups of 16."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,14 @@ class WeightChunk:
         }
         if self.table is not None:
             constants[f"{prefix}_table"] = self.table
+        if self.quant.endswith(TAIL):
+            constants[f"{prefix}_cols"] = self.n_cols
         return constants
+
+    @property
+    def n_cols_padded(self) -> int:
+        """Columns that a product reads: fours, past the row times zero."""
+        return -(-self.n_cols // 4) * 4
 
 
 class WeightStore:
@@ -55,17 +64,6 @@ class WeightStore:
         self._file = file
         self._max_bytes = max_bytes
         self._chunks: dict[str, tuple[WeightChunk, ...]] = {}
-
-    def factor(self, name: str) -> tuple[WeightChunk, ...]:
-        """The chunks of a matrix that is a factor of a product; its rows are read in fours."""
-        tensor = self._file.tensors[name]
-        if tensor.n_cols % 4:
-            raise UnsupportedOpError(
-                f"{name} has rows of {tensor.n_cols} values; products in the webgpu backend need "
-                "a multiple of 4.",
-                hint="Use the CPU backend for this model.",
-            )
-        return self.matrix(name)
 
     def matrix(self, name: str) -> tuple[WeightChunk, ...]:
         """The chunks of a matrix, planned once.
@@ -170,5 +168,5 @@ def quant_file(tensor: TensorInfo) -> str:
             f"{tensor.name} has type {name}, which the webgpu backend cannot read.",
             hint="Use a Q4_K_M or Q8_0 file.",
         )
-    tail = "_tail" if tensor.n_cols % 16 else ""
+    tail = TAIL if tensor.n_cols % 16 else ""
     return f"quants/{name.lower()}{tail}"
