@@ -8,6 +8,7 @@
 // import lib/activation.wgsl
 // import kv as C
 // import lib/attend8.wgsl
+// import lib/temper.wgsl
 // import lib/turned.wgsl
 // import lib/sink.wgsl
 override WG_SIZE: u32 = 8u;

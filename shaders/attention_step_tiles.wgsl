@@ -9,6 +9,7 @@
 // import lib/splits.wgsl
 // import lib/activation.wgsl
 // import kv as C
+// import lib/temper.wgsl
 // import lib/turned.wgsl
 // import lib/attend_group.wgsl
 // import lib/sink.wgsl

@@ -1,5 +1,5 @@
 // rms_norm: y[r, :] = x[r, :] / sqrt(mean(x[r, :]^2) + EPS) * weight
-// shapes: x, y [n * N_GROUP, N_COLS]; weight [N_COLS]; a row of the op is N_GROUP rows here
+// shapes: x, y [n * N_GROUP, N_COLS]; weight [N_WEIGHT, N_COLS], none with N_WEIGHT 0
 // grid: one row per unit (see lanes), folded over x and y
 // limits: N_COLS % 4 == 0
 // import lib/step.wgsl
@@ -8,7 +8,8 @@ override WG_SIZE: u32 = 64u;
 override N_COLS: u32 = 4u;
 override EPS: f32 = 1e-6;
 override USE_N_OUT: u32 = 0u;
-override N_GROUP: u32 = 1u;
+override N_GROUP: u32 = 1u;   // groups of a row, each normalised
+override N_WEIGHT: u32 = 1u;  // 1 for all groups, or N_GROUP
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> weight: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;
@@ -30,8 +31,11 @@ fn main(
     let v = x[base + c];
     squares += dot(v, v);
   }
+  let w_base = row % max(N_WEIGHT, 1u) * (N_COLS / 4u);
   let inv = 1.0 / sqrt(L_sum_all(squares, li) / f32(N_COLS) + EPS);
   for (var c = L_first(li); c < n4; c += L_stride()) {
-    y[base + c] = x[base + c] * inv * weight[c];
+    var v = x[base + c] * inv;
+    if (N_WEIGHT != 0u) { v *= weight[w_base + c]; }
+    y[base + c] = v;
   }
 }

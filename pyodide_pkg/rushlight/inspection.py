@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -142,9 +142,12 @@ def _inspect(
     is_known = not problems
     config = _try(problems if is_known else [], lambda: read_config(file.metadata, file.tensors))
     shapes = {name: t.shape for name, t in file.tensors.items()}
-    graph = _try(problems, lambda: build_graph(config, shapes)) if config and is_known else None
     trained = config.n_ctx_train if config else DEFAULT_N_CTX
     options = LoadOptions(min(n_ctx or DEFAULT_N_CTX, trained), kv_dtype)
+    graph = None
+    if config and is_known:
+        loaded = replace(config, n_ctx=options.n_ctx)
+        graph = _try(problems, lambda: build_graph(loaded, shapes))
     backends = [
         _check("cpu (numpy)", graph, problems, lambda g: _check_numpy(g, file, options)),
         _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options, sources)),

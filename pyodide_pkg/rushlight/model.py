@@ -146,10 +146,11 @@ class Model:
         try:
             require_known(read_architecture(file.metadata))
             config = read_config(file.metadata, file.tensors)
+            wanted = _context(n_ctx, config.n_ctx_train)
+            config = replace(config, n_ctx=wanted)
             graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
             tokenizer = load_tokenizer(file.metadata, pre)
             _check_vocabulary(tokenizer, config)
-            wanted = _context(n_ctx, config.n_ctx_train)
             options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)
             before_weights(graph, file)
             executor = create_executor(device) if isinstance(device, str) else device

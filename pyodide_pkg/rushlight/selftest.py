@@ -125,7 +125,8 @@ def build_case(op: OpDef, case: Case) -> CaseModel:
     draw = _draw_inputs(op, case, rng) if op.name in DRAW_OPS else None
     if draw:
         case = replace(case, shapes={"x": case.shapes["x"]})
-    value_ports = [p for p in case.shapes if p not in (*op.weights, *op.state, "ids", "rows")]
+    given = (*op.weights, *op.state, "ids", "rows", "positions")
+    value_ports = [p for p in case.shapes if p not in given]
     n_tokens = _token_count(op, case, value_ports)
     n_table = case.position + n_tokens
     tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -161,7 +162,8 @@ def _draw_inputs(op: OpDef, case: Case, rng: Any) -> SampleInputs:
 
 
 def _token_count(op: OpDef, case: Case, value_ports: list[str]) -> int:
-    return case.shapes["ids"][0] if "ids" in case.shapes else case.shapes[value_ports[0]][0]
+    counted = next(p for p in ("ids", "positions", *value_ports) if p in case.shapes)
+    return case.shapes[counted][0]
 
 
 def _file(tensors: dict[str, tuple[str, tuple[int, ...]]], rng: Any) -> tuple[GgufFile, bytes]:

@@ -1,4 +1,4 @@
-// activation: the gate of a GLU; ACTIVATION 0 = silu, 1 = gelu (tanh form), 2 = gelu (erf form)
+// activation: 0 = silu, 1 = gelu (tanh form), 2 = gelu (erf form), 3 = relu, 4 = relu squared
 // shapes: f32 -> f32
 // grid: none (library)
 // limits: exp and tanh are kept inside the range where they are finite
@@ -22,5 +22,7 @@ fn activate(v: f32) -> f32 {
   if (ACTIVATION == 1u) {
     return 0.5 * v * (1.0 + tanh_safe(0.7978845608 * (v + 0.044715 * v * v * v)));
   }
-  return 0.5 * v * (1.0 + erf_approx(v * 0.7071067812));
+  if (ACTIVATION == 2u) { return 0.5 * v * (1.0 + erf_approx(v * 0.7071067812)); }
+  let positive = max(v, 0.0);
+  return select(positive, positive * positive, ACTIVATION == 4u);
 }

@@ -1,7 +1,7 @@
-// turned: one value of a q or k head of a decoded token, normalised and rotated, from the raw row
+// turned: one value of a q or k head of a decoded token, normalised and rotated (q tempered)
 // shapes: qkv [(N_HEAD + 2 N_HEAD_KV) * HEAD_DIM]; table [n_ctx, N_ROT / 2] (cos, sin)
-// grid: none (library); the kernel declares qkv, table, q_norm, k_norm and step
-// limits: N_ROT even; NEOX 1 pairs p with p + N_ROT / 2, 0 pairs neighbours
+// grid: none (library); the kernel declares qkv, table, q_norm, k_norm; imports step and temper
+// limits: N_ROT even, 0 for no rotation; NEOX 1 pairs p with p + N_ROT / 2, 0 pairs neighbours
 override N_HEAD: u32 = 1u;
 override N_HEAD_KV: u32 = 1u;
 override N_ROT: u32 = 2u;
@@ -18,7 +18,7 @@ fn normed(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
 fn turned(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
   let v = normed(base, d, inv, is_key);
   if (d >= N_ROT) { return v; }
-  let n_pairs = N_ROT / 2u;
+  let n_pairs = max(N_ROT / 2u, 1u);
   let pair = select(d / 2u, d % n_pairs, NEOX != 0u);
   let is_first = select(d % 2u == 0u, d < n_pairs, NEOX != 0u);
   let gap = select(1u, n_pairs, NEOX != 0u);
@@ -29,9 +29,11 @@ fn turned(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
 
 fn turned4(base: u32, d4: u32, inv: f32, is_key: bool) -> vec4<f32> {
   let d = d4 * 4u;
-  return vec4<f32>(
+  let v = vec4<f32>(
     turned(base, d, inv, is_key), turned(base, d + 1u, inv, is_key),
     turned(base, d + 2u, inv, is_key), turned(base, d + 3u, inv, is_key));
+  if (is_key) { return v; }
+  return v * temper(step.pos);
 }
 
 fn raw4(base: u32, d4: u32) -> vec4<f32> {

@@ -61,7 +61,7 @@ async def compile_model(
 ) -> Program:
     """The program of a model on a device: its plans, and the text of every kernel they use."""
     check_ops(graph)
-    small = await _read_small_tensors(graph, file, sources)
+    small = await read_small_tensors(graph, file, sources)
     limits = DeviceLimits(
         min(device.limits["max-storage-buffer-binding-size"], device.limits["max-buffer-size"]),
         device.limits["max-compute-workgroups-per-dimension"],
@@ -86,15 +86,22 @@ async def compile_model(
     return Program(model_plan, plans, kernels)
 
 
-async def _read_small_tensors(
+async def read_small_tensors(
     graph: Graph, file: GgufFile, sources: Sequence[AsyncSource]
 ) -> dict[str, NDArray[np.float32]]:
     """What planning needs the values of: rope factors, and vectors that are not float32."""
     factors = {node.inputs["freq_factors"] for node in graph.nodes if "freq_factors" in node.inputs}
+    norms = {
+        value
+        for node in graph.nodes
+        for port, value in node.inputs.items()
+        if port != "x" and node.op in ("rms_norm", "layer_norm")
+    }
     values = {}
     for name in graph.weights:
         info = file.tensors[name]
-        is_odd_vector = len(info.shape) == 1 and info.type.name != "F32"
+        is_vector = len(info.shape) == 1 or name in norms
+        is_odd_vector = is_vector and info.type.name != "F32"
         if (name in factors or is_odd_vector) and info.type.is_runnable:
             values[name] = await read_tensor(sources[info.part], info)
     return values

@@ -63,6 +63,8 @@ class ModelConfig:
     head_dim_k: int
     head_dim_v: int
     n_ctx_train: int
+    n_ctx: int
+    """The context that is loaded; the trained one until somebody decides."""
     n_vocab: int
     norm_eps: float
     rope_base: float
@@ -84,6 +86,20 @@ class ModelConfig:
         """Whether all layers have the same head counts and feed-forward width."""
         by_layer = (self.n_head_by_layer, self.n_head_kv_by_layer, self.n_ff_by_layer)
         return all(len(set(values)) == 1 for values in by_layer)
+
+    def window_layers(self, period: int) -> tuple[bool, ...]:
+        """Which layers attend to the sliding window only.
+
+        The file's ``attention.sliding_window_pattern`` says: a flag for each layer, or a period
+        whose last layer sees everything. Without it the family's ``period`` holds.
+        """
+        if not self.sliding_window:
+            return (False,) * self.n_layer
+        key = "attention.sliding_window_pattern"
+        if isinstance(self.value(key), int | None):
+            period = self.int_value(key, period, low=1)
+            return tuple((i + 1) % period != 0 for i in range(self.n_layer))
+        return tuple(bool(f) for f in self.keys.by_layer(key, self.n_layer, None, 0, 1))
 
     @property
     def keys(self) -> Keys:
@@ -173,6 +189,8 @@ class Keys:
         return (self._whole(key, value, low, high),) * n_layer
 
     def _whole(self, key: str, value: Any, low: int, high: int) -> int:
+        # A flag counts as 0 or 1: arrays of them say which layers are meant.
+        value = int(value) if isinstance(value, bool) and high == 1 else value
         if not _is_number(value) or not low <= value <= high or int(value) != value:
             raise self.fail(key, value, f"a whole number from {low} to {high} was expected")
         return int(value)
@@ -206,6 +224,7 @@ def read_config(metadata: Mapping[str, Any], tensors: Mapping[str, TensorInfo]) 
     n_ff = keys.by_layer("feed_forward_length", n_layer, (0,) * n_layer, 0, MAX_WIDTH)
     head_dim_k = _head_dim(keys, "attention.key_length", n_embd, max(n_head))
     head_dim_v = _head_dim(keys, "attention.value_length", n_embd, max(n_head))
+    n_ctx_train = keys.integer("context_length", None, 1, MAX_CTX)
     return ModelConfig(
         architecture=architecture,
         name=Keys(metadata, "general").text("name", ""),
@@ -216,7 +235,8 @@ def read_config(metadata: Mapping[str, Any], tensors: Mapping[str, TensorInfo]) 
         n_head_kv=max(n_head_kv),
         head_dim_k=head_dim_k,
         head_dim_v=head_dim_v,
-        n_ctx_train=keys.integer("context_length", None, 1, MAX_CTX),
+        n_ctx_train=n_ctx_train,
+        n_ctx=n_ctx_train,
         n_vocab=_vocab(keys, tensors),
         norm_eps=_norm_eps(keys),
         rope_base=keys.number("rope.freq_base", 10000.0, 1.0, 1e12),
@@ -298,7 +318,12 @@ def _rope_scaling(keys: Keys) -> RopeScaling | None:
     return RopeScaling(
         type=kind,
         factor=factor,
-        n_ctx_orig=keys.integer("rope.scaling.original_context_length", 0, 0, MAX_CTX),
+        n_ctx_orig=keys.integer(
+            "rope.scaling.original_context_length",
+            keys.integer("rope.scaling.orig_ctx_len", 0, 0, MAX_CTX),
+            0,
+            MAX_CTX,
+        ),
         attn_factor=either("attn_factor", 1.0),
         yarn_beta_fast=either("beta_fast", 32.0),
         yarn_beta_slow=either("beta_slow", 1.0),

@@ -48,6 +48,7 @@ from .cursor import (
 from .quants import QUANT_BY_ID, QuantFormat
 from .sniff import check_magic
 from .source import AsyncSource, Source, view_or_read
+from .views import TensorTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,9 @@ class GgufFile:
     data_offset: int
     n_bytes: int
     parts: tuple[GgufPart, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", TensorTable(self.tensors))
 
     @property
     def tensor_bytes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import GraphError
+from ..gguf.views import view_name, view_shape
 from ..ops import OPS
 from .ir import Attr, Graph, Node, StateDecl, Weight
 
@@ -38,6 +39,22 @@ class GraphBuilder:
         self._weights[name] = Weight(tuple(self._tensors[name]))
         return name
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor that the file holds, in numpy order."""
+        return tuple(self._tensors[name])
+
+    def rows(self, name: str, start: int, stop: int) -> str:
+        """Declare rows of a tensor as a weight of its own; see ``gguf/views.py``."""
+        shape = view_shape(self._tensors[name], start, stop) if self.has(name) else None
+        if shape is None:
+            raise GraphError(
+                f"G11: the model needs rows {start} to {stop} of {name!r}, which the file lacks.",
+                hint="The file may be truncated or converted for another engine.",
+            )
+        view = view_name(name, start, stop)
+        self._weights[view] = Weight(shape)
+        return view
+
     def optional(self, name: str) -> str | None:
         """``weight(name)`` if the file holds it, else None (the port stays unconnected)."""
         return self.weight(name) if self.has(name) else None
@@ -67,16 +84,30 @@ class GraphBuilder:
         """Rows of the embedding table for the input tokens."""
         return self.node("get_rows", {"ids": "tokens", "table": self.weight(table)}, scale=scale)
 
-    def rms_norm(self, x: str, weight: str, eps: float, n_group: int = 1) -> str:
+    def rms_norm(self, x: str, weight: str | None, eps: float, n_group: int = 1) -> str:
         """Root mean square norm of each row (of each group of a row)."""
-        return self.node("rms_norm", {"x": x, "weight": self.weight(weight)},
+        return self.node("rms_norm", {"x": x, "weight": weight and self.weight(weight)},
                          eps=eps, n_group=n_group)  # fmt: skip
 
-    def linear(self, x: str, name: str) -> str:
-        """``{name}.weight`` applied to x, with ``{name}.bias`` when the file has one."""
-        return self.node("matmul", {
-            "x": x, "weight": self.weight(f"{name}.weight"), "bias": self.optional(f"{name}.bias"),
-        })  # fmt: skip
+    def layer_norm(self, x: str, name: str, eps: float, n_group: int = 1) -> str:
+        """Norm by mean and variance, with the weight and bias that the file has for it."""
+        ports = {port: self.optional(f"{name}.{port}") for port in ("weight", "bias")}
+        return self.node("layer_norm", {"x": x, **ports}, eps=eps, n_group=n_group)
+
+    def linear(self, x: str, name: str, rows: tuple[int, int] | None = None) -> str:
+        """``{name}.weight`` applied to x, with ``{name}.bias`` when the file has one.
+
+        ``rows``: only rows from the first to before the second, of a fused tensor.
+        """
+        weight, bias = f"{name}.weight", f"{name}.bias"
+        if rows:
+            ports = {
+                "weight": self.rows(weight, *rows),
+                "bias": self.rows(bias, *rows) if self.has(bias) else None,
+            }
+        else:
+            ports = {"weight": self.weight(weight), "bias": self.optional(bias)}
+        return self.node("matmul", {"x": x, **ports})
 
     def rope(self, x: str, n_head: int, freq_factors: str | None, **attrs: Any) -> str:
         """Rotate q or k by position."""

@@ -53,46 +53,81 @@ class View:
 Rule = Callable[[Node, View], Match | None]
 
 
+@dataclass(frozen=True)
+class Branch:
+    """What q or k passes from its product to attention; absent parts are None."""
+
+    product: Node
+    norm: Node | None
+    turn: Node | None
+    tempered: Node | None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every part that is there."""
+        parts = (self.product, self.norm, self.turn, self.tempered)
+        return tuple(node for node in parts if node)
+
+
+def branch(value: str, view: View, n_head: Attr) -> Branch | None:
+    """The branch that ends in ``value``, if it has no other readers and no other parts."""
+    tempered = view.only(value, "position_scale")
+    value = tempered.inputs["x"] if tempered else value
+    turn = view.only(value, "rope")
+    value = turn.inputs["x"] if turn else value
+    norm = view.only(value, "rms_norm")
+    if norm and ("weight" not in norm.inputs or norm.attrs.get("n_group", 1) != n_head):
+        return None
+    product = view.only(norm.inputs["x"] if norm else value, "matmul")
+    return Branch(product, norm, turn, tempered) if product else None
+
+
 def attention_step(node: Node, view: View) -> Match | None:
     """q/k/v products, their norms, rotations, the cache write and attention: two dispatches."""
-    if node.op != "attention":
+    store = view.only(node.inputs["cache"], "kv_store") if node.op == "attention" else None
+    if store is None:
         return None
-    store = view.only(node.inputs["cache"], "kv_store")
-    q_rope = view.only(node.inputs["q"], "rope")
-    k_rope = view.only(store.inputs["k"], "rope") if store else None
-    v_mat = view.only(store.inputs["v"], "matmul") if store else None
-    if not (store and q_rope and k_rope and v_mat) or not _same_turn(q_rope, k_rope):
+    q = branch(node.inputs["q"], view, node.attrs["n_head"])
+    k = branch(store.inputs["k"], view, node.attrs["n_head_kv"])
+    v_mat = view.only(store.inputs["v"], "matmul")
+    if not (q and k and v_mat) or not _fit_together(q, k):
         return None
-    q_norm = view.only(q_rope.inputs["x"], "rms_norm")
-    k_norm = view.only(k_rope.inputs["x"], "rms_norm")
-    if (q_norm is None) != (k_norm is None):
+    mats = {"q": q.product, "k": k.product, "v": v_mat}
+    if len({mat.inputs["x"] for mat in mats.values()}) > 1:
         return None
-    q_mat = view.only((q_norm or q_rope).inputs["x"], "matmul")
-    k_mat = view.only((k_norm or k_rope).inputs["x"], "matmul")
-    if not (q_mat and k_mat) or len({m.inputs["x"] for m in (q_mat, k_mat, v_mat)}) > 1:
-        return None
-    if q_norm and k_norm and q_norm.attrs["eps"] != k_norm.attrs["eps"]:
-        return None
-    mats = {"q": q_mat, "k": k_mat, "v": v_mat}
     joined = f"{node.outputs['y']}.qkv"
-    inputs = {"x": q_mat.inputs["x"]} | {f"weight_{p}": m.inputs["weight"] for p, m in mats.items()}
+    inputs = {"x": v_mat.inputs["x"]} | {f"weight_{p}": m.inputs["weight"] for p, m in mats.items()}
     inputs |= {f"bias_{p}": m.inputs["bias"] for p, m in mats.items() if "bias" in m.inputs}
     step = {"qkv": joined, "positions": "positions", "cache": store.inputs["cache"]}
-    attrs: dict[str, Attr] = {**q_rope.attrs, **node.attrs}
-    if q_norm and k_norm:
-        step |= {"q_norm": q_norm.inputs["weight"], "k_norm": k_norm.inputs["weight"]}
-        attrs["eps"] = q_norm.attrs["eps"]
-    if "freq_factors" in q_rope.inputs:
-        step["freq_factors"] = q_rope.inputs["freq_factors"]
+    attrs: dict[str, Attr] = {**(q.turn.attrs if q.turn else NO_TURN), **node.attrs}
+    if q.norm and k.norm:
+        step |= {"q_norm": q.norm.inputs["weight"], "k_norm": k.norm.inputs["weight"]}
+        attrs["eps"] = q.norm.attrs["eps"]
+    if q.turn and "freq_factors" in q.turn.inputs:
+        step["freq_factors"] = q.turn.inputs["freq_factors"]
+    if q.tempered:
+        attrs |= q.tempered.attrs
     if "sinks" in node.inputs:
         step["sinks"] = node.inputs["sinks"]
     outputs = {"y": node.outputs["y"], "cache": store.outputs["cache"]}
-    removed = (*mats.values(), q_norm, k_norm, q_rope, k_rope, store, node)
     return Match(
-        tuple(n for n in removed if n),
+        (*q.nodes, *k.nodes, v_mat, store, node),
         node,
         (Node("qkv_matmul", inputs, {"y": joined}), Node("attention_step", step, outputs, attrs)),
     )
+
+
+NO_TURN: Mapping[str, Attr] = {"n_rot": 0, "base": 1.0, "layout": "norm"}
+"""The attributes of ``attention_step`` where nothing is rotated."""
+
+
+def _fit_together(q: Branch, k: Branch) -> bool:
+    """Whether one step can do both: the same parts, and only q tempered."""
+    if k.tempered or (q.norm is None) != (k.norm is None) or (q.turn is None) != (k.turn is None):
+        return False
+    if q.norm and k.norm and q.norm.attrs["eps"] != k.norm.attrs["eps"]:
+        return False
+    return not (q.turn and k.turn) or _same_turn(q.turn, k.turn)
 
 
 def _same_turn(a: Node, b: Node) -> bool:
@@ -134,7 +169,7 @@ def matmul_add(node: Node, view: View) -> Match | None:
 def sandwich_norm(node: Node, view: View) -> Match | None:
     """A branch's own norm, the residual add, and the next block's norm when it follows."""
     post = view.only(node.inputs["b"], "rms_norm") if node.op == "add" else None
-    if not post or post.attrs.get("n_group", 1) != 1:
+    if not post or not _is_whole_row(post):
         return None
     total = node.outputs["y"]
     inputs = {
@@ -172,7 +207,7 @@ def norm_product(node: Node, view: View) -> Match | None:
     kind = node.op.removesuffix("_matmul")
     rest = {port: name for port, name in node.inputs.items() if port != "x"}
     norm = view.only(node.inputs["x"], "rms_norm")
-    if norm and norm.attrs.get("n_group", 1) == 1:
+    if norm and _is_whole_row(norm):
         inputs = {"x": norm.inputs["x"], "norm": norm.inputs["weight"], **rest}
         attrs = {**node.attrs, "eps": norm.attrs["eps"]}
         fused = Node(f"norm_{kind}_matmul", inputs, node.outputs, attrs)
@@ -187,11 +222,15 @@ def norm_product(node: Node, view: View) -> Match | None:
     return None
 
 
+def _is_whole_row(norm: Node) -> bool:
+    """Whether a norm is of whole rows and has a weight, as the fused ops want it."""
+    return norm.attrs.get("n_group", 1) == 1 and "weight" in norm.inputs
+
+
 def _following_norm(node: Node, view: View, eps: Attr | None) -> Node | None:
     """The whole-row norm that reads this sum, with this eps where one is given."""
     for reader in view.readers.get(node.outputs["y"], ()):
-        plain = reader.op == "rms_norm" and reader.attrs.get("n_group", 1) == 1
-        if plain and eps in (None, reader.attrs["eps"]):
+        if reader.op == "rms_norm" and _is_whole_row(reader) and eps in (None, reader.attrs["eps"]):
             return reader
     return None
 
@@ -205,12 +244,19 @@ RULES: tuple[tuple[Rule, tuple[Phase, ...]], ...] = (
     (norm_product, ("decode",)),
 )
 
+CPU_RULES = (attention_step, matmul_add, sandwich_norm, add_rms_norm)
+"""What the CPU kernels fuse, whatever the number of tokens."""
+
 
 def fuse(graph: Graph, phase: Phase) -> Graph:
     """The graph with every rule of ``phase`` applied; verified."""
-    for rule, phases in RULES:
-        if phase in phases:
-            graph = apply_rule(graph, rule)
+    return apply_rules(graph, [rule for rule, phases in RULES if phase in phases])
+
+
+def apply_rules(graph: Graph, rules: Iterable[Rule]) -> Graph:
+    """The graph with these rules applied, one after the other; verified."""
+    for rule in rules:
+        graph = apply_rule(graph, rule)
     verify(graph)
     return graph
 

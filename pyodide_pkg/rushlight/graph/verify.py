@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import GraphError, UnsupportedOpError
+from ..gguf.views import view_parts, view_shape
 from ..ops import OPS
 from ..ops.opdef import OpDef
 from .ir import GRAPH_INPUTS, Graph, Node, Shape
@@ -126,15 +127,19 @@ def _infer_node(shapes: dict[str, Shape], index: int, node: Node, op: OpDef) -> 
 
 def _check_weights(graph: Graph, tensors: Mapping[str, tuple[int, ...]]) -> None:
     for name, weight in graph.weights.items():
-        if name not in tensors:
+        tensor, *rows = view_parts(name) or (name,)
+        if tensor not in tensors:
             raise GraphError(
-                f"G11: the model needs the tensor {name!r}, which the file lacks.",
+                f"G11: the model needs the tensor {tensor!r}, which the file lacks.",
                 hint="The file may be truncated or converted for another engine.",
             )
-        if tuple(tensors[name]) != weight.shape:
+        shape: tuple[int, ...] | None = tuple(tensors[tensor])
+        if rows:
+            shape = view_shape(tensors[tensor], *rows)
+        if shape != weight.shape:
             raise GraphError(
-                f"G11: tensor {name!r} has shape {tuple(tensors[name])}, "
-                f"but the model needs {weight.shape}."
+                f"G11: tensor {tensor!r} has shape {tuple(tensors[tensor])}, "
+                f"but the model needs {name} of {weight.shape}."
             )
 
 

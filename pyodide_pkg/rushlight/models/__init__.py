@@ -1,7 +1,7 @@
 """Stage 2: one file per architecture; its name is the file's ``general.architecture``.
 
 A model module has one function, ``build(config, tensors) -> Graph``. Adding an architecture is
-adding a module; there is no registry.
+adding a module; there is no registry. A hyphen in the name is an underscore in the file's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ..graph.verify import verify
 
 def architectures() -> list[str]:
     """The names this engine can build a graph for."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    modules = pkgutil.iter_modules(__path__)
+    return sorted(m.name.replace("_", "-") for m in modules if not m.name.startswith("_"))
 
 
 def build_graph(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> Graph:
@@ -29,7 +30,7 @@ def build_graph(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> 
     """
     require_known(config.architecture)
     _check_layers(config, tensors)
-    module = importlib.import_module(f"{__name__}.{config.architecture}")
+    module = importlib.import_module(f"{__name__}.{config.architecture.replace('-', '_')}")
     graph: Graph = module.build(config, tensors)
     shapes = verify(graph, tensors)
     n_out = shapes[graph.outputs["logits"]][-1]
@@ -44,7 +45,7 @@ def build_graph(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> 
 def require_known(architecture: str) -> None:
     """Raise ``UnsupportedModelError`` unless this engine can build the architecture's graph."""
     known = architectures()
-    if architecture not in known:
+    if architecture.replace("_", "-") not in known:
         raise UnsupportedModelError(
             f"The architecture {architecture!r} is not supported.",
             hint=f"Supported architectures: {', '.join(known)}.",

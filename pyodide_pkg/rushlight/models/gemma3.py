@@ -9,32 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from ..gguf.config import ModelConfig
 from ..graph.ir import Graph
-from ._dense import DenseRules, build_dense
+from ._dense import DenseRules, LayerRules, build_dense
 
-GLOBAL_EVERY = 6
 LOCAL_BASE = 10000.0
 
 
 def build(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> Graph:
     """The graph of a gemma3 file."""
+    window = config.sliding_window or 0
+    is_local = config.window_layers(period=6)
     local_base = config.float_value("rope.freq_base_swa", LOCAL_BASE, low=1.0)
-
-    def layer(i: int) -> Mapping[str, Any]:
-        if (i + 1) % GLOBAL_EVERY == 0 or not config.sliding_window:
-            return {}
-        return {"window": config.sliding_window, "base": local_base, "freq_scale": 1.0}
-
+    local = LayerRules(window=window, base=local_base, is_scaled=False)
     # The 27B model (62 layers) scales queries by its width per head instead of head_dim.
     scale = (config.n_embd / config.n_head) ** -0.5 if config.n_layer == 62 else None
     rules = DenseRules(
-        rope_layout="neox",
         activation="gelu_tanh",
         embedding_scale=math.sqrt(config.n_embd),
         attention_scale=scale,
-        layer=layer,
+        final_softcap=config.float_value("final_logit_softcapping", 0.0, low=0.0),
+        layer=lambda i: local if is_local[i] else LayerRules(),
     )
     return build_dense(config, tensors, rules)

@@ -1,7 +1,8 @@
-"""llama: Llama 1-3, Mistral 7B and everything converted under that name.
+"""llama: Llama 1-3, Mistral 7B, SmolLM2 and everything converted under that name.
 
 Adjacent pairs are rotated ("norm"): the converter permutes q and k for it. Llama 3 files carry
-``rope_freqs.weight``, which divides the frequencies.
+``rope_freqs.weight``, which divides the frequencies. Where the file gives a sliding window
+(Mistral 7B v0.1), every layer has it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Mapping
 
 from ..gguf.config import ModelConfig
 from ..graph.ir import Graph
-from ._dense import DenseRules, build_dense
+from ._dense import DenseRules, LayerRules, build_dense
 
 
 def build(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> Graph:
     """The graph of a llama file."""
-    return build_dense(config, tensors, DenseRules(rope_layout="norm"))
+    window = config.sliding_window or 0
+    rules = DenseRules(rope_layout="norm", layer=lambda i: LayerRules(window=window))
+    return build_dense(config, tensors, rules)

@@ -11,4 +11,4 @@ from ._dense import DenseRules, build_dense
 
 def build(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> Graph:
     """The graph of a qwen3 file."""
-    return build_dense(config, tensors, DenseRules(rope_layout="neox"))
+    return build_dense(config, tensors, DenseRules())

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.ir import Attr, Shape
+from .elementwise import position_scale
 from .norm import rms_norm
 from .opdef import AttrSpec, Case, OpDef, Shapes, require
 from .product import product
@@ -94,18 +95,20 @@ def attention_step(
     n_head: int,
     n_head_kv: int,
     head_dim: int,
-    n_rot: int,
-    base: float,
+    n_rot: int = 0,
     layout: str,
-    freq_scale: float = 1.0,
     eps: float = 0.0,
     scale: float,
     window: int = 0,
     softcap: float = 0.0,
+    slope: float = 0.0,
+    length: int = 1,
+    **table: float,
 ) -> tuple[F32, KvCache]:
     """Everything between the q/k/v product and the output product of one decoded token.
 
-    Norms of q and k where given, rotation, the cache write and attention; qkv is
+    Norms of q and k where given, rotation unless ``n_rot`` is 0, the queries' ``position_scale``
+    if it has a slope, the cache write and attention; qkv is
     [1, (n_head + n_head_kv) * head_dim + n_head_kv * head_dim_v].
     """
     n_q, n_kv = n_head * head_dim, n_head_kv * head_dim
@@ -113,15 +116,12 @@ def attention_step(
     if q_norm is not None and k_norm is not None:
         q = rms_norm(q, q_norm, eps=eps, n_group=n_head)
         k = rms_norm(k, k_norm, eps=eps, n_group=n_head_kv)
-    turn = {
-        "head_dim": head_dim,
-        "n_rot": n_rot,
-        "base": base,
-        "layout": layout,
-        "freq_scale": freq_scale,
-    }
-    q = rope(q, positions, freq_factors, n_head=n_head, **turn)  # type: ignore[arg-type]
-    k = rope(k, positions, freq_factors, n_head=n_head_kv, **turn)  # type: ignore[arg-type]
+    if n_rot:
+        turn: dict[str, Any] = {"head_dim": head_dim, "n_rot": n_rot, "layout": layout, **table}
+        q = rope(q, positions, freq_factors, n_head=n_head, **turn)
+        k = rope(k, positions, freq_factors, n_head=n_head_kv, **turn)
+    if slope:
+        q = position_scale(q, positions, slope=slope, length=length)
     kv_store(k, v, positions, cache)
     heads = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": head_dim}
     y = attention(q, positions, cache, sinks, **heads, scale=scale, window=window, softcap=softcap)
@@ -159,7 +159,7 @@ def _infer_attention(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Sha
 
 
 def _infer_step(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
-    check_rope(attrs, shapes.get("freq_factors"))
+    check_rope(attrs, shapes.get("freq_factors"), least=0)
     n_head, n_head_kv, head_dim = _ints(attrs, "n_head", "n_head_kv", "head_dim")
     width_v, width = _check_heads(shapes, attrs)
     qkv = (n_head + n_head_kv) * head_dim + width_v
@@ -227,6 +227,7 @@ def _step_case(
     window: int = 0,
     softcap: float = 0.0,
     sinks: bool = False,
+    **more: Attr,
 ) -> Case:
     n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
     width_k, width_v = n_head_kv * head_dim, n_head_kv * head_dim_v
@@ -248,9 +249,11 @@ def _step_case(
         "scale": head_dim**-0.5,
         "window": window,
         "softcap": softcap,
+        **more,
     }
     rest = f"@{position}-{layout}-w{window}-c{softcap:g}{'-norm' if norm else ''}"
     name = _case_name(heads, rest, sinks)
+    name += "".join(f"-{k}{v}" for k, v in more.items())
     return Case(name, shapes, attrs, position=position, nmse=1e-9)
 
 
@@ -302,7 +305,13 @@ ATTENTION_STEP = OpDef(
     ("y", "cache"),
     _infer_step,
     attention_step,
-    attrs={**{k: v for k, v in ROPE_ATTRS.items()}, **HEAD_ATTRS, "eps": AttrSpec(float, 0.0)},
+    attrs={
+        **ROPE_ATTRS,
+        **HEAD_ATTRS,
+        "eps": AttrSpec(float, 0.0),
+        "slope": AttrSpec(float, 0.0),
+        "length": AttrSpec(int, 1),
+    },
     optional=("q_norm", "k_norm", "freq_factors", "sinks"),
     weights=("q_norm", "k_norm", "freq_factors", "sinks"),
     state=("cache",),
@@ -318,6 +327,8 @@ ATTENTION_STEP = OpDef(
         _step_case((7, 1, 128), 260, "neox", norm=False, softcap=20.0),
         _step_case((6, 1, 320), 20, "neox", norm=True),
         _step_case((2, 1, 520), 3, "norm", norm=True),
+        _step_case((5, 1, 20), 9, "neox", norm=False, n_rot=0),
+        _step_case((6, 3, 32), 41, "norm", norm=True, n_rot=20, slope=0.4, length=16),
         _step_case((8, 2, 64), 40, "neox", norm=False, window=30, sinks=True),
         _step_case((8, 1, 64), 330, "neox", norm=False, sinks=True),
         _step_case((4, 2, 192, 128), 45, "norm", norm=False),

@@ -13,13 +13,31 @@ from .opdef import AttrSpec, Case, OpDef, Shapes, require, same_as
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 ACTIVATIONS = ("silu", "gelu_tanh")
+"""Gates of a GLU."""
+ALL_ACTIVATIONS = (*ACTIVATIONS, "gelu", "relu", "relu2")
+"""Activations of an MLP without a gate."""
 
 
-def activate(x: F32, activation: str) -> F32:
-    """SiLU, or the tanh form of GELU (Hendrycks & Gimpel 2016)."""
+def erf(x: F32) -> NDArray[np.float64]:
+    """Error function by Abramowitz & Stegun 7.1.26, absolute error below 1.5e-7."""
+    a = np.abs(x.astype(np.float64))
+    t = 1 / (1 + 0.3275911 * a)
+    poly = t * (0.254829592 + t * (-0.284496736 + t * (
+        1.421413741 + t * (-1.453152027 + t * 1.061405429))))  # fmt: skip
+    result: NDArray[np.float64] = np.sign(x) * (1 - poly * np.exp(-a * a))
+    return result
+
+
+def activate(x: F32, *, activation: str) -> F32:
+    """SiLU, GELU in its tanh or exact form (Hendrycks & Gimpel 2016), ReLU or its square."""
     if activation == "silu":
         with np.errstate(over="ignore"):
             return np.asarray(x / (np.float32(1) + np.exp(-x)), np.float32)
+    if activation == "gelu":
+        return np.asarray(0.5 * x * (1 + erf(x / np.float32(np.sqrt(2)))), np.float32)
+    if activation.startswith("relu"):
+        positive = np.maximum(x, np.float32(0))
+        return positive if activation == "relu" else np.asarray(positive * positive, np.float32)
     cubic = x + np.float32(0.044715) * x * x * x
     inner = np.tanh(np.float32(np.sqrt(2 / np.pi)) * cubic)
     return np.asarray(np.float32(0.5) * x * (np.float32(1) + inner), np.float32)
@@ -27,7 +45,7 @@ def activate(x: F32, activation: str) -> F32:
 
 def glu(gate: F32, up: F32, *, activation: str) -> F32:
     """Gated unit (Shazeer 2020): ``activate(gate) * up``."""
-    return activate(gate, activation) * up
+    return activate(gate, activation=activation) * up
 
 
 def add(a: F32, b: F32) -> F32:
@@ -44,6 +62,23 @@ def softcap(x: F32, *, cap: float) -> F32:
     """Values squeezed into (-cap, cap): ``cap * tanh(x / cap)`` (Gemma 2)."""
     capped: F32 = np.float32(cap) * np.tanh(x / np.float32(cap))
     return capped
+
+
+def clamp(x: F32, *, limit: float) -> F32:
+    """Values kept within -limit .. limit."""
+    kept: F32 = np.clip(x, np.float32(-limit), np.float32(limit))
+    return kept
+
+
+def position_scale(x: F32, positions: I32, *, slope: float, length: int) -> F32:
+    """Rows times ``1 + slope * ln(1 + floor(position / length))``.
+
+    The attention temperature of Llama 4 and Mistral 3, applied to queries: attention stays as
+    sharp over a long context as over the first ``length`` tokens.
+    """
+    steps = np.log1p((positions // length).astype(np.float32))
+    factors = np.float32(1) + np.float32(slope) * steps
+    return np.asarray(x * factors[:, None], np.float32)
 
 
 def select_rows(x: F32, rows: I32) -> F32:
@@ -82,6 +117,40 @@ OPS = (
             Case(f"{a}-{t}x{n}", {"gate": (t, n), "up": (t, n)}, {"activation": a})
             for a in ACTIVATIONS
             for t, n in _PAIRS
+        ),
+    ),
+    OpDef(
+        "activate",
+        ("x",),
+        ("y",),
+        same_as("x"),
+        activate,
+        attrs={"activation": AttrSpec(str, choices=ALL_ACTIVATIONS)},
+        cases=tuple(
+            Case(f"{a}-{t}x{n}", {"x": (t, n)}, {"activation": a})
+            for a in ALL_ACTIVATIONS
+            for t, n in _PAIRS[:3]
+        ),
+    ),
+    OpDef(
+        "clamp",
+        ("x",),
+        ("y",),
+        same_as("x"),
+        clamp,
+        attrs={"limit": AttrSpec(float)},
+        cases=tuple(Case(f"{t}x{n}", {"x": (t, n)}, {"limit": 0.7}) for t, n in _PAIRS),
+    ),
+    OpDef(
+        "position_scale",
+        ("x", "positions"),
+        ("y",),
+        same_as("x"),
+        position_scale,
+        attrs={"slope": AttrSpec(float), "length": AttrSpec(int)},
+        cases=tuple(
+            Case(f"{t}x{n}@{p}", {"x": (t, n)}, {"slope": 0.5, "length": 8}, position=p)
+            for (t, n), p in zip(_PAIRS, (0, 7, 30, 5), strict=True)
         ),
     ),
     OpDef(

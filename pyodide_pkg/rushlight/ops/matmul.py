@@ -27,6 +27,11 @@ def get_rows(ids: I32, table: F32, *, scale: float = 1.0) -> F32:
     return rows if scale == 1.0 else rows * np.float32(scale)
 
 
+def position_rows(positions: I32, table: F32) -> F32:
+    """Learned position embedding: ``table[positions]``."""
+    return table[positions]
+
+
 def matmul(x: F32, weight: F32, bias: F32 | None = None) -> F32:
     """``x @ weight.T + bias`` for x [n, n_cols] and weight [n_rows, n_cols]."""
     y = product(x, weight)
@@ -76,6 +81,11 @@ def _rows_of(shapes: Shapes, weight: str, bias: str | None = None) -> int:
 def _infer_get_rows(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     require(len(shapes["table"]) == 2, f"table has shape {shapes['table']}, not two dimensions")
     return {"y": (*shapes["ids"], shapes["table"][-1])}
+
+
+def _infer_position_rows(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    require(len(shapes["table"]) == 2, f"table has shape {shapes['table']}, not two dimensions")
+    return {"y": (*shapes["positions"], shapes["table"][-1])}
 
 
 def _infer_matmul(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
@@ -151,6 +161,24 @@ GET_ROWS = OpDef(
         )
         for name in WEIGHT_TYPES
         for tokens in (1, 5)
+    ),
+)
+POSITION_ROWS = OpDef(
+    "position_rows",
+    ("positions", "table"),
+    ("y",),
+    _infer_position_rows,
+    position_rows,
+    weights=("table",),
+    cases=tuple(
+        Case(
+            f"{name}-{tokens}@{position}",
+            {"positions": (tokens,), "table": (67, _cols(name))},
+            types={"table": name},
+            position=position,
+            nmse=0.0,
+        )
+        for name, tokens, position in [("F32", 1, 66), ("F16", 5, 3), ("Q8_0", 33, 0)]
     ),
 )
 MATMUL = OpDef(
@@ -239,4 +267,4 @@ GLU_MATMUL = OpDef(
         for activation in ACTIVATIONS
     ),
 )
-OPS = (GET_ROWS, MATMUL, MATMUL_ADD, QKV_MATMUL, GLU_MATMUL)
+OPS = (GET_ROWS, POSITION_ROWS, MATMUL, MATMUL_ADD, QKV_MATMUL, GLU_MATMUL)

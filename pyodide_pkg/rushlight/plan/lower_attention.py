@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..errors import UnsupportedOpError
 from ..graph.ir import Attr, Node
-from ..ops.rope import TABLE_ATTRS, cos_sin_table
+from ..ops.rope import TABLE_ATTRS, TABLE_DEFAULTS, cos_sin_table
 from .builder import PlanBuilder
 from .plan import Binding
 
@@ -16,7 +16,9 @@ MOST_FOURS = 128
 
 def rope_table(b: PlanBuilder, attrs: Mapping[str, Attr], freq_factors: str | None) -> Binding:
     """The constant slot with cosines and sines, shared by every node that turns alike."""
-    key = "_".join(f"{attrs[name]}" for name in TABLE_ATTRS)
+    plain, special = TABLE_ATTRS[:3], TABLE_ATTRS[3:]
+    key = "_".join(f"{attrs[name]}" for name in plain)
+    key += "".join(f"_{n}{attrs[n]}" for n in special if attrs[n] != TABLE_DEFAULTS[n])
     name = f"rope.{key}" + (f".{freq_factors}" if freq_factors else "")
     if name in b.weights.slots:
         return Binding(name)
@@ -112,7 +114,9 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         b.weights.vector(node.inputs[port]) if has_norm else b.weights.zero()
         for port in ("q_norm", "k_norm")
     ]
-    table = rope_table(b, attrs, node.inputs.get("freq_factors"))
+    has_turn = _int(attrs, "n_rot") > 0
+    factors = node.inputs.get("freq_factors")
+    table = rope_table(b, attrs, factors) if has_turn else b.weights.zero()
     bindings = [b.value(node.inputs["qkv"]), table, *norms, _sinks(b, node)]
     bindings += [*b.state(node.inputs["cache"]), b.value(node.outputs["y"])]
     overrides = _head_overrides(attrs) | {
@@ -121,6 +125,8 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         "NEOX": attrs["layout"] == "neox",
         "HAS_NORM": has_norm,
         "EPS": float(attrs["eps"]),  # type: ignore[arg-type]
+        "SLOPE": float(attrs["slope"]),  # type: ignore[arg-type]
+        "LENGTH": _int(attrs, "length"),
     }
     if b.is_rows or max(fours) > MOST_FOURS:
         b.emit(

@@ -17,7 +17,7 @@ from .lower_matmul import (
     qkv_imports,
     qkv_overrides,
 )
-from .lower_rows import lower_joint_norm, lower_rms_norm
+from .lower_rows import lower_joint_norm, lower_norm
 from .weights import WeightChunk
 
 JOINT_SIZE = 128
@@ -116,7 +116,7 @@ def _after_norm(b: PlanBuilder, node: Node, op: str) -> Node:
     """The norm as a dispatch of its own; the node that is left."""
     normed = _new_value(b, node)
     inputs = {"x": node.inputs["x"], "weight": node.inputs["norm"]}
-    lower_rms_norm(b, Node("rms_norm", inputs, {"y": normed}, _eps_attr(b, node)))
+    lower_norm(b, Node("rms_norm", inputs, {"y": normed}, _eps_attr(b, node)))
     return _product_of(b, node, op, normed)
 
 

@@ -7,7 +7,7 @@ from .builder import PlanBuilder
 from .plan import Binding
 from .weights import WeightChunk
 
-ACTIVATIONS = {"silu": 0, "gelu_tanh": 1, "gelu": 2}
+ACTIVATIONS = {"silu": 0, "gelu_tanh": 1, "gelu": 2, "relu": 3, "relu2": 4}
 
 
 def power_of_two(n: int, low: int, high: int) -> int:
@@ -39,21 +39,22 @@ def matvec_size(
 
 
 def lower_get_rows(b: PlanBuilder, node: Node) -> None:
-    """One dispatch per chunk of the table; each writes the rows whose ids it holds."""
-    y = b.value(node.outputs["y"])
+    """``get_rows`` and ``position_rows``: each chunk of the table writes the rows it holds."""
+    y, by_position = b.value(node.outputs["y"]), node.op == "position_rows"
     for chunk in b.weights.matrix(node.inputs["table"]):
         threads = b.options.n_tokens_max * -(-chunk.n_cols // 16)
         size = 16 if b.is_rows else 64
         b.emit(
             "get_rows",
-            [b.value(node.inputs["ids"]), chunk.binding, y],
+            [b.value("tokens" if by_position else node.inputs["ids"]), chunk.binding, y],
             b.fold(-(-threads // size)),
             imports=[("W", chunk.quant)],
             overrides={
                 "WG_SIZE": size,
                 "N_ROWS": chunk.n_rows,
                 "N_COLS": chunk.n_cols,
-                "SCALE": float(b.attrs(node)["scale"]),  # type: ignore[arg-type]
+                "SCALE": float(b.attrs(node).get("scale", 1.0)),  # type: ignore[arg-type]
+                "BY_POSITION": by_position,
                 **chunk.overrides(),
             },
             params={"row_start": chunk.row_start},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..graph.ir import Node
 from .builder import PlanBuilder
@@ -14,7 +14,12 @@ ARGMAX_SHARE = 64
 
 
 def emit_norm(
-    b: PlanBuilder, node: Node, bindings: Sequence[Binding], row: str, n_group: int = 1
+    b: PlanBuilder,
+    node: Node,
+    bindings: Sequence[Binding],
+    row: str,
+    n_group: int = 1,
+    more: Mapping[str, float] | None = None,
 ) -> None:
     """A kernel that normalises each group of each row of ``row``."""
     n_cols = b.n_cols(row) // n_group
@@ -29,21 +34,31 @@ def emit_norm(
         "N_COLS": n_cols,
         "EPS": float(b.attrs(node)["eps"]),  # type: ignore[arg-type]
         "USE_N_OUT": symbol == "n_out",
+        **(more or {}),
     }
-    if node.op == "rms_norm":
-        overrides["N_GROUP"] = n_group
     grid = b.fold(-(-rows // size) if alone else rows)
     if is_odd:
-        b.emit(f"{node.op}_odd", bindings, grid, overrides=overrides)
+        b.emit("norm_odd", bindings, grid, overrides=overrides)
         return
     b.emit(node.op, bindings, grid, imports=[b.lanes()], overrides=overrides)
 
 
-def lower_rms_norm(b: PlanBuilder, node: Node) -> None:
-    """Norm of whole rows, or of each group of a row."""
-    x, y = b.value(node.inputs["x"]), b.value(node.outputs["y"])
+def lower_norm(b: PlanBuilder, node: Node) -> None:
+    """``rms_norm`` and ``layer_norm`` of whole rows, or of each group of a row."""
+    bindings = [b.value(node.inputs["x"])]
     n_group = int(b.attrs(node)["n_group"])  # type: ignore[arg-type]
-    emit_norm(b, node, [x, b.weights.vector(node.inputs["weight"]), y], node.inputs["x"], n_group)
+    sizes: dict[str, float] = {"N_GROUP": n_group}
+    is_centred = node.op == "layer_norm"
+    is_odd = b.n_cols(node.inputs["x"]) // n_group % 4 != 0
+    for port in ("weight", "bias") if is_centred or is_odd else ("weight",):
+        name = node.inputs.get(port)
+        bindings.append(b.weights.vector(name) if name else b.weights.zero())
+        is_each = name and len(b.graph.weights[name].shape) > 1
+        sizes[f"N_{port.upper()}"] = (n_group if is_each else 1) if name else 0
+    if is_odd:
+        sizes["IS_CENTRED"] = is_centred
+    bindings.append(b.value(node.outputs["y"]))
+    emit_norm(b, node, bindings, node.inputs["x"], n_group, sizes)
 
 
 def lower_joint_norm(b: PlanBuilder, node: Node) -> None:
@@ -67,27 +82,38 @@ def _lower_joint_parts(b: PlanBuilder, node: Node) -> None:
         normed = f"{total}.normed"
         b.shapes = {**b.shapes, normed: b.shapes[second]}
         inputs = {"x": second, "weight": weights.pop(0)}
-        lower_rms_norm(b, Node("rms_norm", inputs, {"y": normed}, attrs))
+        lower_norm(b, Node("rms_norm", inputs, {"y": normed}, attrs))
         second = normed
     lower_elementwise(b, Node("add", {"a": first, "b": second}, {"y": total}))
     if "y" in node.outputs:
         inputs = {"x": total, "weight": weights.pop(0)}
-        lower_rms_norm(b, Node("rms_norm", inputs, {"y": node.outputs["y"]}, attrs))
+        lower_norm(b, Node("rms_norm", inputs, {"y": node.outputs["y"]}, attrs))
+
+
+ELEMENTWISE: Mapping[str, tuple[str, ...]] = {
+    "add": (),
+    "scale": ("factor",),
+    "softcap": ("cap",),
+    "clamp": ("limit",),
+    "position_scale": ("slope", "length"),
+    "glu": ("activation",),
+    "activate": ("activation",),
+}
+"""Ops of one thread per value, and the attributes that become overrides."""
 
 
 def lower_elementwise(b: PlanBuilder, node: Node) -> None:
-    """``add``, ``scale``, ``softcap`` and ``glu``: the output is shaped like the inputs."""
+    """An op of ``ELEMENTWISE``: the output is shaped like the inputs."""
     attrs = b.attrs(node)
-    overrides: dict[str, float] = {}
-    if node.op == "glu":
-        overrides["ACTIVATION"] = ACTIVATIONS[str(attrs["activation"])]
-    elif node.op != "add":
-        name = {"scale": "factor", "softcap": "cap"}[node.op]
-        overrides[name.upper()] = float(attrs[name])  # type: ignore[arg-type]
+    overrides = {
+        name.upper(): float(ACTIVATIONS[str(attrs[name])] if name == "activation" else attrs[name])  # type: ignore[arg-type]
+        for name in ELEMENTWISE[node.op]
+    }
     y = node.outputs["y"]
     # A value that is read twice is bound twice: both reads.
-    bindings = [b.value(name) for name in node.inputs.values()] + [b.value(y)]
-    emit_elementwise(b, node.op, bindings, b.n_cols(y), b.rows_symbol(y), overrides)
+    bindings = [b.value(name) for name in node.inputs.values() if name != "positions"]
+    symbol = b.rows_symbol(y)
+    emit_elementwise(b, node.op, [*bindings, b.value(y)], b.n_cols(y), symbol, overrides)
 
 
 def lower_select_rows(b: PlanBuilder, node: Node) -> None:
