@@ -13,6 +13,7 @@ EngineError
 ├── ContextFullError          the conversation no longer fits the context
 └── DeviceError
     ├── NoAdapterError
+    ├── NoKernelsError        the CPU kernels are missing or do not load here
     ├── ShaderCompileError
     ├── OutOfDeviceMemoryError
     └── DeviceLostError
@@ -141,6 +142,12 @@ class NoAdapterError(DeviceError):
     """No GPU adapter is available to this process or page."""
 
     code = "no_adapter"
+
+
+class NoKernelsError(DeviceError):
+    """The CPU kernels are missing from this installation, or nothing here can run them."""
+
+    code = "no_kernels"
 
 
 class ShaderCompileError(DeviceError):

@@ -1,0 +1,343 @@
+"""The CPU kernels as an ``Executor``, over a host that holds their memory and threads.
+
+Planning, packing a step's input, cutting long prompts into bounded ranges, and what numpy runs
+between them are decided here, once; ``simd_native.py`` and ``simd_browser.py`` are hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..candidates import Candidates, SampleInputs, is_decided
+from ..errors import ContextFullError, InvalidInputError, OutOfDeviceMemoryError, check_choice
+from ..gguf.reader import GgufFile
+from ..gguf.source import AsyncSource
+from ..graph.ir import Graph
+from ..kernels import PLACE_BYTES, KernelTable, kernel_table
+from ..plan.cpu import plan_cpu
+from ..plan.cpu_builder import ids_bytes
+from ..plan.cpu_program import (
+    INPUT,
+    CpuPlan,
+    KernelUpload,
+    MemoryLayout,
+    memory_layout,
+    pack_program,
+    uploads,
+)
+from ..plan.plan import Binding
+from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .simd_numpy import NumpyMemory, run_numpy_call
+from .webgpu_common import Turn
+from .webgpu_program import read_small_tensors
+
+VARIANTS = ("auto", "int8", "exact")
+"""Products with activations of 8 bits per 32 values ("auto" is that), or of float32."""
+STALL_MS = 10_000
+SPINS = 2000
+STEP_BYTES = 16
+"""Size of ``struct step``, which ends the control block."""
+
+
+class KernelHost(Protocol):
+    """The seam: who holds the kernels' memory, instances and threads."""
+
+    info: DeviceInfo
+    n_threads: int
+    notes: tuple[str, ...]
+    """What went otherwise than asked, for people; may grow while running."""
+
+    async def create(self, n_bytes: int) -> None:
+        """Make a memory of so many bytes, zeros, and the kernels over it."""
+
+    async def start(self, layout: MemoryLayout, n_calls: int) -> None:
+        """Start the other threads: memory and program have been written."""
+
+    def write(self, address: int, data: NDArray[Any] | bytes) -> None:
+        """Copy bytes into the memory."""
+
+    def read(self, address: int, n_bytes: int) -> NDArray[np.uint8]:
+        """Bytes of the memory: a view where that is possible, good until the next run."""
+
+    async def upload(
+        self,
+        uploads: Sequence[KernelUpload],
+        sources: Sequence[AsyncSource],
+        progress: ProgressFn,
+    ) -> None:
+        """Stream bytes of the sources to where they belong."""
+
+    def grow(self, n_bytes: int) -> int:
+        """The address of so many more bytes of memory, zero and 64-byte aligned."""
+
+    async def run(self, first: int, stop: int, n_tokens: int) -> None:
+        """Run calls ``first .. stop`` for a chunk of ``n_tokens``, in ranges of bounded time between
+        which events come in. A pool that stalls is dropped with a note, and the range run again by
+        this thread alone. Raises ``RunCancelledError`` after ``cancel``."""
+
+    def cancel(self) -> None:
+        """Make the run under way stop after its present range."""
+
+    def close(self) -> None:
+        """Stop the threads and give the memory back."""
+
+
+@dataclass(frozen=True)
+class CpuStep:
+    """One run's chunk: where it goes on, and the rows whose output is wanted."""
+
+    tokens: Sequence[int]
+    position: int
+    out_rows: Sequence[int]
+    state: int
+    """Address of the session's state."""
+
+    def words(self, n_batch: int) -> NDArray[np.uint32]:
+        """``struct step``, token ids and wanted rows, which lie behind one another."""
+        at = (STEP_BYTES + ids_bytes(n_batch)) // 4
+        words = np.zeros(at + len(self.out_rows), np.uint32)
+        words[:4] = len(self.tokens), self.position, len(self.out_rows), self.state // PLACE_BYTES
+        words[4 : 4 + len(self.tokens)] = self.tokens
+        words[at:] = self.out_rows
+        return words
+
+
+class CpuState:
+    """One session's place in the kernels' memory; free for another one when it goes."""
+
+    def __init__(self, address: int, free: list[int]) -> None:
+        self.address = address
+        self._free = free
+
+    def __del__(self) -> None:
+        self._free.append(self.address)
+
+
+class SimdExecutor:
+    """An ``Executor`` over any ``KernelHost``."""
+
+    max_ahead = 1  # a step costs one call into the kernels: running ahead would gain nothing
+
+    def __init__(self, host: KernelHost) -> None:
+        self.host = host
+        self.stats = RunStats()
+        self.plan: CpuPlan | None = None
+        self.variant = "int8"
+        self._info = host.info
+        self._free: list[int] = []
+        self._turn = Turn()  # sessions of one model share scratch and input
+
+    @property
+    def info(self) -> DeviceInfo:
+        """The device, with what the host noted since."""
+        notes = (*self._info.notes, *self.host.notes)
+        return replace(self._info, notes=notes, kernels=self._kernels())
+
+    def _kernels(self) -> str:
+        words = f"{self.variant}, {self.host.n_threads} thread"
+        words += "s" if self.host.n_threads != 1 else ""
+        ops = self.plan.numpy_ops if self.plan else ()
+        return words + (f"; in numpy: {', '.join(ops)}" if ops else "")
+
+    async def load(
+        self,
+        graph: Graph,
+        file: GgufFile,
+        sources: Sequence[AsyncSource],
+        options: LoadOptions,
+        progress: ProgressFn,
+    ) -> None:
+        """Plan, make the memory, and stream the weights into it."""
+        progress(Progress("plan", "Planning the model"))
+        if not isinstance(options.variant, str):
+            raise InvalidInputError(f"The cpu backend has one variant, not {options.variant!r}.")
+        check_choice("variant", options.variant, VARIANTS)
+        self.variant = "exact" if options.variant == "exact" else "int8"
+        table = kernel_table()
+        self.plan = plan = plan_cpu(
+            graph,
+            file,
+            table,
+            n_ctx=options.n_ctx,
+            n_batch=options.n_batch,
+            kv_dtype=options.kv_dtype,
+            is_exact=self.variant == "exact",
+            read_tensor=(await read_small_tensors(graph, file, sources)).__getitem__,
+        )
+        self._table, self._n_ctx = table, options.n_ctx
+        self._layout = layout = memory_layout(plan, table, self.host.n_threads)
+        self._memory = NumpyMemory(self.host, plan, layout, file, options)
+        self.stats.memory_bytes = plan.bytes_by_kind()
+        require_room(plan, layout)
+        await self.host.create(layout.n_bytes)
+        self._write_fixed(plan, table, layout)
+        await self.host.upload(uploads(plan, layout), sources, progress)
+        await self.host.start(layout, len(plan.calls))
+        progress(Progress("ready", "Ready", 1, 1))
+
+    def _write_fixed(self, plan: CpuPlan, table: KernelTable, layout: MemoryLayout) -> None:
+        """What no step changes: control block, program, constants."""
+        words = np.zeros(len(table.control), np.uint32)
+        for name, value in {
+            "program": layout.program // PLACE_BYTES,
+            "sync": layout.sync // PLACE_BYTES,
+            "scratch": layout.scratch // PLACE_BYTES,
+            "n_threads": self.host.n_threads,
+            "stall_ms": STALL_MS,
+            "spins": SPINS,
+        }.items():
+            words[table.control.index(name)] = value
+        self.host.write(layout.control, words)
+        self.host.write(layout.program, pack_program(plan, table, layout))
+        for name, data in plan.constants.items():
+            self.host.write(layout.slots[name], data)
+
+    def new_state(self) -> CpuState:
+        """Memory for one session's KV cache."""
+        assert self.plan is not None, "new_state before load"
+        if self._free:
+            return CpuState(self._free.pop(), self._free)
+        return CpuState(self.host.grow(self.plan.state_places[1]), self._free)
+
+    # ----- running
+
+    async def forward(
+        self,
+        state: CpuState,
+        tokens: Sequence[int],
+        position: int,
+        out_rows: Sequence[int],
+        want: Want,
+    ) -> NDArray[np.float32] | NDArray[np.int32] | None:
+        """Run one chunk; see ``Executor.forward``."""
+        async with self._running(tokens, position) as plan:
+            if want == "none" or not out_rows:
+                step = CpuStep(tokens, position, (), state.address)
+                await self._run(plan, step, 0, plan.head_start or plan.body_stop)
+                return None
+            parts = []
+            dtype: Any = np.float32 if want == "logits" else np.int32
+            n_cols = plan.n_vocab if want == "logits" else 1
+            for first in range(0, len(out_rows), plan.n_out_max):
+                rows = out_rows[first : first + plan.n_out_max]
+                step = CpuStep(tokens, position, rows, state.address)
+                start = 0 if first == 0 else plan.head_start  # the layers have run
+                await self._run(plan, step, start, plan.body_stop, plan.tails.get(want))
+                data = self._read(plan.outputs[want], len(rows) * n_cols * 4).view(dtype)
+                parts.append(data.reshape(len(rows), -1).copy() if want == "logits" else data.copy())
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    async def candidates(
+        self, state: CpuState, tokens: Sequence[int], position: int, inputs: SampleInputs
+    ) -> Candidates:
+        """Run one chunk and prepare a draw; see ``Executor.candidates``."""
+        async with self._running(tokens, position) as plan:
+            step = CpuStep(tokens, position, [len(tokens) - 1], state.address)
+            self.host.write(self._layout.slots["sample"], inputs.words())
+            if inputs.mask is not None:
+                self.host.write(self._layout.slots["mask"], inputs.mask)
+            await self._run(plan, step, 0, plan.body_stop, plan.tails["candidates"])
+            n = self._table.constants["N_CANDIDATES"]
+            words = self._read(plan.outputs["candidates"], 16 + 8 * n).view(np.uint32)
+            found = read_candidates(words, plan.n_vocab, n)
+            if is_decided(found, inputs.cuts):
+                return found
+            self.stats.full_reads += 1
+            return Candidates(
+                self._read(plan.outputs["adjusted"], plan.n_vocab * 4).view(np.float32).copy()
+            )
+
+    async def run_ahead(
+        self, state: CpuState, token: int, position: int, n_steps: int
+    ) -> NDArray[np.int32]:
+        """Greedy steps, one after the other; see ``Executor.run_ahead``."""
+        made = [token]
+        for step in range(n_steps):
+            best = await self.forward(state, made[-1:], position + step, [0], "argmax")
+            assert best is not None
+            made.append(int(best[0]))
+        return np.array(made[1:], np.int32)
+
+    @asynccontextmanager
+    async def _running(self, tokens: Sequence[int], position: int) -> AsyncIterator[CpuPlan]:
+        """One run's turn, if the chunk fits; its time is counted."""
+        assert self.plan is not None, "run before load"
+        if position + len(tokens) > self._n_ctx:
+            raise ContextFullError(
+                f"{position + len(tokens)} tokens do not fit the context of {self._n_ctx}.",
+                hint="Load the model with a larger context.",
+            )
+        if len(tokens) > self.plan.n_batch:
+            raise InvalidInputError(
+                f"A chunk of {len(tokens)} tokens is larger than the plan's {self.plan.n_batch}.",
+                hint="Split the prompt into smaller chunks.",
+            )
+        async with self._turn:
+            started = perf_counter()
+            yield self.plan
+            self.stats.host_ms += (perf_counter() - started) * 1e3
+
+    def _read(self, binding: Binding, n_bytes: int) -> NDArray[np.uint8]:
+        self.stats.bytes_read += n_bytes
+        return self.host.read(self._layout.slots[binding.slot] + binding.offset, n_bytes)
+
+    async def _run(
+        self,
+        plan: CpuPlan,
+        step: CpuStep,
+        start: int,
+        stop: int,
+        tail: tuple[int, int] | None = None,
+    ) -> None:
+        """Write the step and run ``start..stop``, then ``tail``; numpy runs what has no kernel."""
+        words = step.words(plan.n_batch)
+        self.host.write(self._layout.slots[INPUT] - STEP_BYTES, words)
+        if tail is not None and tail[0] == stop:
+            stop, tail = tail[1], None
+        for first, last in (*plan.ranges(start, stop), *(plan.ranges(*tail) if tail else ())):
+            call = plan.calls[first]
+            if call.node:
+                run_numpy_call(call, call.node, self._memory, step)
+                continue
+            await self.host.run(first, last, len(step.tokens))
+            self.stats.submits += 1
+            self.stats.dispatches += last - first
+
+    def rewind(self, state: CpuState, position: int) -> int:
+        """KV entries past ``position`` are overwritten before they are read: any position works."""
+        return position
+
+    def cancel(self) -> None:
+        """Stop the chunk in flight before its next range; ``forward`` raises
+        ``RunCancelledError``."""
+        self.host.cancel()
+
+    def close(self) -> None:
+        """Give back everything."""
+        self.host.close()
+
+
+def read_candidates(words: NDArray[np.uint32], n_vocab: int, k: int) -> Candidates:
+    """What the kernel ``top_k`` wrote (``struct candidates``)."""
+    count, total = int(words[0]), float(words[1:2].view(np.float32)[0])
+    pairs = words[4:].reshape(-1, 2)[:count].copy()
+    ids, logits = pairs[:, 0].astype(np.int64), np.ascontiguousarray(pairs[:, 1]).view(np.float32)
+    return Candidates(logits, ids, total, is_all=count < k or n_vocab <= k)
+
+
+def require_room(plan: CpuPlan, layout: MemoryLayout) -> None:
+    """Raise unless everything and one session fits into 32-bit memory."""
+    most = (1 << 32) - (1 << 16)
+    needed = layout.n_bytes + plan.state_places[1]
+    if needed > most:
+        raise OutOfDeviceMemoryError(
+            f"The model needs {needed} bytes with its context; WebAssembly memory ends at {most}.",
+            hint="Use a smaller context, a smaller model, or a GPU.",
+        )

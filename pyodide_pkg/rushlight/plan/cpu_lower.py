@@ -1,0 +1,373 @@
+"""Op name → the kernel calls that compute it on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..graph.ir import Node
+from ..ops.rope import TABLE_ATTRS, frequencies
+from .cpu_builder import FLOAT_TYPES, CpuBuilder
+from .plan import Binding
+
+Lowering = Callable[[CpuBuilder, Node], None]
+
+
+# ----- products
+
+
+def product(
+    b: CpuBuilder,
+    x: str,
+    weight: str,
+    y: Binding,
+    *,
+    y_cols: int,
+    y_start: int = 0,
+    bias: str | None = None,
+    residual: str | None = None,
+) -> int:
+    """``x @ weight.T`` into columns of ``y``; gives the column after the last."""
+    place, tensor = b.matrix(weight)
+    is_exact = b.options.is_exact or tensor.type.name in FLOAT_TYPES
+    b.emit(
+        "matmul",
+        f"matmul {weight}",
+        x=b.value(x),
+        xq=None if is_exact else quantized(b, x),
+        weight=place,
+        bias=b.vector(bias) if bias else None,
+        residual=b.value(residual) if residual else None,
+        y=y,
+        n_rows=tensor.n_rows,
+        n_cols=tensor.n_cols,
+        y_cols=y_cols,
+        y_start=y_start,
+        type=tensor.type.id,
+        uses_n_out=b.uses_n_out(x),
+    )
+    return y_start + tensor.n_rows
+
+
+def quantized(b: CpuBuilder, x: str) -> Binding:
+    """The codes of a value, made once however many products read them."""
+    key = ("quantize", x)
+    if key not in b.made:
+        n_cols, rows = b.n_cols(x), b.max_rows(x)
+        sizes = b.table.constants
+        rows += -rows % sizes["XQ_ROWS"]
+        n_bytes = rows * n_cols // sizes["XQ_BLOCK"] * sizes["XQ_BLOCK_BYTES"]
+        b.made[key] = b.temp(f"{x}.codes", n_bytes)
+        b.emit(
+            "quantize", x=b.value(x), xq=b.made[key], n_cols=n_cols, uses_n_out=b.uses_n_out(x)
+        )
+    return b.made[key]
+
+
+def lower_get_rows(b: CpuBuilder, node: Node) -> None:
+    """Rows of a table by token id."""
+    table, tensor = b.matrix(node.inputs["table"])
+    b.emit(
+        "get_rows",
+        ids=b.value(node.inputs["ids"]),
+        table=table,
+        y=b.value(node.outputs["y"]),
+        n_rows=tensor.n_rows,
+        n_cols=tensor.n_cols,
+        type=tensor.type.id,
+        scale=b.attrs(node)["scale"],  # type: ignore[arg-type]
+    )
+
+
+def lower_matmul(b: CpuBuilder, node: Node) -> None:
+    """A product, with a bias and a residual where given."""
+    y = node.outputs["y"]
+    added = {port: node.inputs.get(port) for port in ("bias", "residual")}
+    product(b, node.inputs["x"], node.inputs["weight"], b.value(y), y_cols=b.n_cols(y), **added)
+
+
+def lower_qkv_matmul(b: CpuBuilder, node: Node) -> None:
+    """Three products side by side."""
+    emit_qkv(b, node, node.inputs["x"])
+
+
+def emit_qkv(b: CpuBuilder, node: Node, x: str) -> None:
+    """Queries, keys and values of ``x`` into one row."""
+    y, at = node.outputs["y"], 0
+    for part in "qkv":
+        weight, bias = node.inputs[f"weight_{part}"], node.inputs.get(f"bias_{part}")
+        at = product(b, x, weight, b.value(y), y_cols=b.n_cols(y), y_start=at, bias=bias)
+
+
+def lower_glu_matmul(b: CpuBuilder, node: Node) -> None:
+    """Both products of a gated MLP, then the gate."""
+    emit_glu_matmul(b, node, node.inputs["x"])
+
+
+def emit_glu_matmul(b: CpuBuilder, node: Node, x: str) -> None:
+    """The gated product of ``x``."""
+    y = node.outputs["y"]
+    parts = {}
+    for port in ("gate", "up"):
+        parts[port] = b.rows_temp(y, b.n_cols(y))
+        product(b, x, node.inputs[f"weight_{port}"], parts[port], y_cols=b.n_cols(y))
+    emit_glu(b, node, parts["gate"], parts["up"])
+
+
+def emit_glu(b: CpuBuilder, node: Node, gate: Binding, up: Binding) -> None:
+    """``activation(gate) * up``."""
+    y, activation = node.outputs["y"], str(b.attrs(node)["activation"])
+    b.emit(
+        "glu",
+        gate=gate,
+        up=up,
+        y=b.value(y),
+        n_cols=b.n_cols(y),
+        activation=b.table.constants[activation.upper()],
+        uses_n_out=b.uses_n_out(y),
+    )
+
+
+# ----- rows
+
+
+def emit_norm(b: CpuBuilder, x: str, weight: str, y: Binding, eps: Any, n_group: Any = 1) -> None:
+    """``rms_norm`` of each group of each row."""
+    b.emit(
+        "rms_norm",
+        x=b.value(x),
+        weight=b.vector(weight),
+        y=y,
+        n_cols=b.n_cols(x),
+        n_group=n_group,
+        uses_n_out=b.uses_n_out(x),
+        eps=eps,
+    )
+
+
+def emit_joint(
+    b: CpuBuilder,
+    x: str,
+    a: str,
+    total: Binding,
+    *,
+    eps: Any,
+    post: str | None = None,
+    weight: str | None = None,
+    y: Binding | None = None,
+) -> None:
+    """A residual add, with the branch's norm before it and the next block's after it."""
+    b.emit(
+        "joint_norm",
+        x=b.value(x),
+        a=b.value(a),
+        post_weight=b.vector(post) if post else None,
+        weight=b.vector(weight) if weight else None,
+        sum=total,
+        y=y,
+        n_cols=b.n_cols(x),
+        uses_n_out=b.uses_n_out(x),
+        eps=eps,
+    )
+
+
+def lower_rms_norm(b: CpuBuilder, node: Node) -> None:
+    """Norm of whole rows, or of each group of a row."""
+    attrs = b.attrs(node)
+    y = b.value(node.outputs["y"])
+    emit_norm(b, node.inputs["x"], node.inputs["weight"], y, attrs["eps"], attrs["n_group"])
+
+
+def lower_joint_norm(b: CpuBuilder, node: Node) -> None:
+    """``add_rms_norm``, ``sandwich_norm`` and ``norm_add``."""
+    ports, outputs = node.inputs, node.outputs
+    x, a = list(ports.values())[:2]
+    emit_joint(
+        b,
+        x,
+        a,
+        b.value(outputs["sum"]),
+        eps=b.attrs(node)["eps"],
+        post=ports.get("post_weight"),
+        weight=ports.get("weight"),
+        y=b.value(outputs["y"]) if "y" in outputs else None,
+    )
+
+
+def lower_norm_product(b: CpuBuilder, node: Node) -> None:
+    """A norm, or a joint of two blocks, and the products that read it."""
+    ports, x, eps = node.inputs, node.inputs["x"], b.attrs(node)["eps"]
+    h = b.new_name(x)
+    if "a" in ports:
+        total, y = b.value(node.outputs["sum"]), b.value(h)
+        emit_joint(
+            b, x, ports["a"], total, eps=eps, post=ports["post_norm"], weight=ports["norm"], y=y
+        )
+    else:
+        emit_norm(b, x, ports["norm"], b.value(h), eps)
+    (emit_qkv if "weight_q" in ports else emit_glu_matmul)(b, node, h)
+
+
+def lower_elementwise(b: CpuBuilder, node: Node) -> None:
+    """``add``, ``scale``, ``softcap``: the kernel's arguments are the op's ports and attributes."""
+    y = node.outputs["y"]
+    values = {port: b.value(name) for port, name in node.inputs.items()}
+    attrs: dict[str, Any] = b.attrs(node)
+    b.emit(node.op, **values, **attrs, y=b.value(y), n_cols=b.n_cols(y),
+           uses_n_out=b.uses_n_out(y))  # fmt: skip
+
+
+def lower_glu(b: CpuBuilder, node: Node) -> None:
+    """The gate of a gated MLP on its own."""
+    emit_glu(b, node, b.value(node.inputs["gate"]), b.value(node.inputs["up"]))
+
+
+def lower_select_rows(b: CpuBuilder, node: Node) -> None:
+    """The rows whose output is wanted: the head begins here."""
+    b.head_start = b.head_start or len(b.calls)
+    x, y = node.inputs["x"], b.value(node.outputs["y"])
+    b.emit(
+        "select_rows", x=b.value(x), rows=b.value(node.inputs["rows"]), y=y, n_cols=b.n_cols(x)
+    )
+
+
+# ----- attention
+
+
+def angles(b: CpuBuilder, node: Node) -> Binding:
+    """Cosine and sine of each token's angles, made once per step for all layers that share them."""
+    attrs = b.attrs(node)
+    factors = node.inputs.get("freq_factors")
+    key = ("angles", *(attrs[name] for name in TABLE_ATTRS), factors)
+    if key not in b.made:
+        values = frequencies(attrs, b.read_tensor(factors) if factors else None)
+        freqs = b.constant(f"freqs.{len(b.constants)}", values)
+        n_rot = int(attrs["n_rot"])  # type: ignore[arg-type]
+        b.made[key] = b.temp("angles", b.options.n_batch * n_rot * 4)
+        b.emit("angles", freqs=freqs, y=b.made[key], n_rot=n_rot)
+    return b.made[key]
+
+
+def rope_layout(b: CpuBuilder, node: Node) -> int:
+    """The kernels' number for a pairing of values."""
+    return b.table.constants[f"ROPE_{str(b.attrs(node)['layout']).upper()}"]
+
+
+def lower_rope(b: CpuBuilder, node: Node) -> None:
+    """Rotation of each head."""
+    attrs: dict[str, Any] = b.attrs(node)
+    b.emit(
+        "rope",
+        x=b.value(node.inputs["x"]),
+        angles=angles(b, node),
+        y=b.value(node.outputs["y"]),
+        n_head=attrs["n_head"],
+        head_dim=attrs["head_dim"],
+        n_rot=attrs["n_rot"],
+        layout=rope_layout(b, node),
+    )
+
+
+def lower_kv_store(b: CpuBuilder, node: Node) -> None:
+    """Keys and values of each token to the cache."""
+    k_cache, v_cache = b.state(node.inputs["cache"])
+    k, v = node.inputs["k"], node.inputs["v"]
+    b.emit(
+        "kv_store",
+        k=b.value(k),
+        v=b.value(v),
+        k_cache=k_cache,
+        v_cache=v_cache,
+        k_cols=b.n_cols(k),
+        v_cols=b.n_cols(v),
+        is_f16=b.options.kv_dtype == "f16",
+    )
+
+
+def lower_attention(b: CpuBuilder, node: Node) -> None:
+    """Attention over the cache."""
+    emit_attention(b, node, b.value(node.inputs["q"]))
+
+
+def emit_attention(b: CpuBuilder, node: Node, q: Binding) -> None:
+    """Attention of the queries ``q``."""
+    attrs: dict[str, Any] = b.attrs(node)
+    k_cache, v_cache = b.state(node.inputs["cache"])
+    n_head, head_dim_v = attrs["n_head"], value_dim(b, node)
+    sizes = b.table.constants
+    part = n_head * (sizes["PART_HEAD"] + head_dim_v + -head_dim_v % 4)
+    b.emit(
+        "attention",
+        q=q,
+        k_cache=k_cache,
+        v_cache=v_cache,
+        sinks=b.vector(node.inputs["sinks"]) if "sinks" in node.inputs else None,
+        parts=b.zeroed(f"attention.parts.{n_head}x{head_dim_v}", sizes["MAX_PARTS"] * part),
+        y=b.value(node.outputs["y"]),
+        n_head=n_head,
+        n_head_kv=attrs["n_head_kv"],
+        head_dim=attrs["head_dim"],
+        head_dim_v=head_dim_v,
+        window=attrs["window"],
+        is_f16=b.options.kv_dtype == "f16",
+        scale=attrs["scale"],
+        softcap=attrs["softcap"],
+    )
+
+
+def value_dim(b: CpuBuilder, node: Node) -> int:
+    """Width of a value head, as the cache has it."""
+    width = b.graph.state[node.inputs["cache"].partition("@")[0]].shape[1]
+    return width // int(b.attrs(node)["n_head_kv"])  # type: ignore[arg-type]
+
+
+def lower_attention_step(b: CpuBuilder, node: Node) -> None:
+    """What lies between the q/k/v product and attention in one call, then attention."""
+    attrs: dict[str, Any] = b.attrs(node)
+    k_cache, v_cache = b.state(node.inputs["cache"])
+    norms = {port: node.inputs.get(port) for port in ("q_norm", "k_norm")}
+    q = b.rows_temp(node.inputs["qkv"], attrs["n_head"] * attrs["head_dim"])
+    b.emit(
+        "heads",
+        qkv=b.value(node.inputs["qkv"]),
+        **{port: b.vector(name) if name else None for port, name in norms.items()},
+        angles=angles(b, node),
+        y=q,
+        k_cache=k_cache,
+        v_cache=v_cache,
+        **{name: attrs[name] for name in ("n_head", "n_head_kv", "head_dim", "n_rot", "eps")},
+        head_dim_v=value_dim(b, node),
+        layout=rope_layout(b, node),
+        is_f16=b.options.kv_dtype == "f16",
+    )
+    emit_attention(b, node, q)
+
+
+LOWERINGS: Mapping[str, Lowering] = {
+    "get_rows": lower_get_rows,
+    "matmul": lower_matmul,
+    "matmul_add": lower_matmul,
+    "qkv_matmul": lower_qkv_matmul,
+    "glu_matmul": lower_glu_matmul,
+    "norm_qkv_matmul": lower_norm_product,
+    "norm_glu_matmul": lower_norm_product,
+    "joint_glu_matmul": lower_norm_product,
+    "rms_norm": lower_rms_norm,
+    "add_rms_norm": lower_joint_norm,
+    "sandwich_norm": lower_joint_norm,
+    "norm_add": lower_joint_norm,
+    "add": lower_elementwise,
+    "scale": lower_elementwise,
+    "softcap": lower_elementwise,
+    "glu": lower_glu,
+    "select_rows": lower_select_rows,
+    "rope": lower_rope,
+    "kv_store": lower_kv_store,
+    "attention": lower_attention,
+    "attention_step": lower_attention_step,
+}
+"""Ops of a graph that have kernels; others run in numpy between them."""
+TAIL_OPS = ("argmax", "penalize", "top_k")
+"""Ops behind a model's logits, which the planner adds itself."""
