@@ -9,7 +9,7 @@ numeric self-test of an adapter.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,9 +38,13 @@ SCALE_FIELDS = {
 DRAW_OPS = ("penalize", "top_k")
 """Run behind a model's logits, and compared by the candidates that come out."""
 
+ROUTED = ("experts", "shares")
+"""Ports that a router fills."""
+
 ONE_TOKEN_OPS = (
     "qkv_matmul", "glu_matmul", "attention_step",
     "norm_qkv_matmul", "norm_glu_matmul", "joint_glu_matmul",
+    "expert_glu_matmul", "expert_matmul_sum",
 )  # fmt: skip
 
 
@@ -125,7 +129,8 @@ def build_case(op: OpDef, case: Case) -> CaseModel:
     draw = _draw_inputs(op, case, rng) if op.name in DRAW_OPS else None
     if draw:
         case = replace(case, shapes={"x": case.shapes["x"]})
-    given = (*op.weights, *op.state, "ids", "rows", "positions")
+    routed = ROUTED if "experts" in op.inputs else ()
+    given = (*op.weights, *op.state, *routed, "ids", "rows", "positions")
     value_ports = [p for p in case.shapes if p not in given]
     n_tokens = _token_count(op, case, value_ports)
     n_table = case.position + n_tokens
@@ -135,6 +140,8 @@ def build_case(op: OpDef, case: Case) -> CaseModel:
     for port in op.weights:
         if port in case.shapes:
             tensors[port] = (case.types.get(port, "F32"), case.shapes[port])
+    if "experts" in (*op.inputs, *op.outputs):
+        tensors |= _router_tensors(op, case, n_table)
     if op.name == "attention":
         width_k, width_v = case.shapes["cache"]
         tensors |= {"table_k": ("F32", (n_table, width_k)), "table_v": ("F32", (n_table, width_v))}
@@ -191,9 +198,21 @@ def _graph(
         k, v = g.embed("table_k"), g.embed("table_v")
         store = {"k": k, "v": v, "positions": "positions", "cache": "kv.0"}
         inputs["cache"] = g.node("kv_store", store)
+    if "experts" in op.inputs:
+        router = {"logits": g.embed("table_router")}
+        inputs |= _routed(g, router, n_used=case.shapes["experts"][-1], gating="softmax")
     if op.name == "argmax" or op.name in DRAW_OPS:
         return g.build(logits=g.select_outputs(str(inputs["x"])))
+    if op.name == "expert_route":
+        # Seen through products that differ from expert to expert.
+        inputs = {"x": inputs["logits"], "weight": g.weight("probe")} | _routed(
+            g, inputs, **case.attrs
+        )
+        op, case = OPS["expert_matmul"], replace(case, attrs={})
+    shares = None if "shares" in op.inputs else inputs.pop("shares", None)
     y = g.node(op.name, inputs, **case.attrs)
+    if shares:
+        y = g.node("expert_sum", {"x": y, "shares": shares})
     if op.name == "kv_store":
         width = case.shapes["k"][-1]
         heads = {"n_head": 1, "n_head_kv": 1, "head_dim": width, "scale": 0.1}
@@ -202,6 +221,23 @@ def _graph(
     elif len(op.outputs) == 2 and not op.state:
         y = g.add(y, _second_output(g))
     return g.build(logits=y if op.name == "select_rows" else g.select_outputs(y))
+
+
+def _router_tensors(op: OpDef, case: Case, n_table: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """What a case needs around a router: its logits by token, or products that show its choice."""
+    if op.name == "expert_route":
+        n_expert = case.shapes["logits"][-1]
+        return {"probe": ("F32", (n_expert, 4, n_expert))}
+    n_expert = next(shape[0] for port, shape in case.shapes.items() if port.startswith("weight"))
+    return {"table_router": ("F32", (n_table, n_expert))}
+
+
+def _routed(
+    g: GraphBuilder, inputs: Mapping[str, str | None], **attrs: Any
+) -> dict[str, str | None]:
+    """The experts and shares of a router over ``inputs``."""
+    g.node("expert_route", inputs, **attrs)
+    return dict(g.last_node.outputs)
 
 
 def _second_output(g: GraphBuilder) -> str:

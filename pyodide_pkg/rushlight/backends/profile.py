@@ -142,6 +142,9 @@ def _part(
     key = plan.dispatches[index].kernel
     sizes: Mapping[str, float] = dict(key.overrides)
     if kind == "weight":
+        if "N_EXPERT" in sizes:
+            # At most: tokens may share experts, whose rows are then read once.
+            return min(1.0, n_tokens * sizes["N_USED"] / sizes["N_EXPERT"])
         return min(1.0, n_tokens / sizes["N_ROWS"]) if key.file == "get_rows" else 1.0
     if kind == "constant":
         return n_tokens / n_ctx if binding.slot.startswith("rope.") else 1.0

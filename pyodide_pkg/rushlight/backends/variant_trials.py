@@ -18,9 +18,12 @@ from .webgpu_common import Device, WebGpuExecutor
 from .webgpu_program import Program, compile_model
 
 COMMON_OPS = frozenset(
-    ("get_rows", "select_rows", "add", "scale", "softcap", "glu", "rope", "kv_store", "matmul_add")
+    (
+        *("get_rows", "select_rows", "add", "scale", "softcap", "glu", "rope", "kv_store"),
+        *("matmul_add", "clamped_glu", "expert_sum"),
+    )
 )
-"""Ops with the same kernels in every variant (or, the last one, with those of ``matmul``)."""
+"""Ops with the same kernels in every variant (or, ``matmul_add``, with those of ``matmul``)."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 MAX_TIMED_VALUES = 1 << 29
 """Most weights of a layer that is timed: for a moment the device holds it beside the model."""

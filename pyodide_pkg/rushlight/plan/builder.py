@@ -118,6 +118,12 @@ class PlanBuilder:
         self._n_bytes[name] = n_bytes
         return Binding(VALUE + name, 0, n_bytes)
 
+    def companion(self, value: str, name: str, n_bytes: int) -> Binding:
+        """What one lowering makes beside a value for others that read the value."""
+        name = f"{value}.{name}"
+        self._n_bytes[name] = n_bytes
+        return Binding(VALUE + name, 0, n_bytes)
+
     def alias(self, name: str, same_as: str) -> None:
         """Make ``name`` another name of ``same_as``."""
         self._alias[name] = self._alias.get(same_as, same_as)

@@ -117,15 +117,18 @@ def product(
         )
 
 
-def padded(b: PlanBuilder, x: str) -> Binding:
-    """A value with rows of whole fours: itself, or a copy with zeros at each row's end."""
-    n_cols, symbol = b.n_cols(x), b.rows_symbol(x)
+def padded(b: PlanBuilder, x: str, n_part: int = 1) -> Binding:
+    """A value with rows of whole fours: itself, or a copy with zeros at each row's end.
+
+    ``n_part`` rows may lie side by side in one row of the value.
+    """
+    n_cols, symbol = b.n_cols(x) // n_part, b.rows_symbol(x)
     if n_cols % 4 == 0:
         return b.value(x)
     y_cols = -(-n_cols // 4) * 4
-    y = b.temp(f"{x}.padded", b.max_rows(symbol) * y_cols * 4)
-    sizes: dict[str, float] = {"N_COLS": n_cols, "Y_COLS": y_cols}
-    emit_elementwise(b, "pad_rows", [b.value(x), y], y_cols, symbol, sizes)
+    y = b.temp(f"{x}.padded", b.max_rows(symbol) * n_part * y_cols * 4)
+    sizes: dict[str, float] = {"N_COLS": n_cols, "Y_COLS": y_cols, "N_PART": n_part}
+    emit_elementwise(b, "pad_rows", [b.value(x), y], n_part * y_cols, symbol, sizes)
     return y
 
 

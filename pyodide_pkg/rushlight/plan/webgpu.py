@@ -11,6 +11,7 @@ from ..graph.ir import Graph, Node
 from ..graph.rewrite import Phase, fuse
 from ..graph.verify import verify
 from . import lower_attention as attention
+from . import lower_experts as experts
 from . import lower_fused as fused
 from . import lower_matmul as matmul
 from . import lower_rows as rows
@@ -46,6 +47,13 @@ LOWERINGS: Mapping[str, Lowering] = {
     "kv_store": attention.lower_kv_store,
     "attention": attention.lower_attention,
     "attention_step": attention.lower_attention_step,
+    "expert_route": experts.lower_route,
+    "expert_matmul": experts.lower_matmul,
+    "expert_sum": experts.lower_sum,
+    "expert_glu_matmul": experts.lower_glu_matmul,
+    "expert_matmul_sum": experts.lower_matmul_sum,
+    "clamped_glu": experts.lower_clamped_glu,
+    "sigmoid_gate": experts.lower_sigmoid_gate,
 }
 """Every op that the WebGPU backend runs."""
 

@@ -18,6 +18,8 @@ ReadTensor = Callable[[str], NDArray[np.float32]]
 ROWS_ALIGN = 32
 TAIL = "_tail"
 """Ends the name of a quant file for rows that are not whole groups of 16."""
+EXPERT_ROWS_ALIGN = 64
+"""Where the rows of one expert may be cut: the tile of its prefill kernel."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +75,12 @@ class WeightStore:
         if name not in self._chunks:
             tensor = self._file.tensors[name]
             quant = quant_file(tensor)
-            rows = self._rows_per_chunk(tensor)
-            starts = range(0, tensor.n_rows, rows)
+            ranges = self._row_ranges(tensor)
             self._chunks[name] = tuple(
                 self._chunk(
-                    tensor,
-                    quant,
-                    name if len(starts) == 1 else f"{name}#{i}",
-                    start,
-                    min(rows, tensor.n_rows - start),
+                    tensor, quant, name if len(ranges) == 1 else f"{name}#{i}", start, n_rows
                 )
-                for i, start in enumerate(starts)
+                for i, (start, n_rows) in enumerate(ranges)
             )
         return self._chunks[name]
 
@@ -110,25 +107,34 @@ class WeightStore:
         """What stands in for an optional input that is not there."""
         return Binding("zero") if "zero" in self.slots else self.constant("zero", np.zeros(4, "f4"))
 
-    def _rows_per_chunk(self, tensor: TensorInfo) -> int:
-        blocks = tensor.n_cols // tensor.type.block_size
+    def _row_ranges(self, tensor: TensorInfo) -> list[tuple[int, int]]:
+        """First row and number of rows of each chunk; in a stack whole experts, or parts of one."""
+        total, each = tensor.n_rows, tensor.shape[-2] if len(tensor.shape) > 1 else 1
+        if self._n_bytes(tensor, total) <= self._max_bytes:
+            return [(0, total)]
+        if len(tensor.shape) < 3:
+            return _cut(total, self._most_rows(tensor, ROWS_ALIGN), ROWS_ALIGN)
+        if self._n_bytes(tensor, each) <= self._max_bytes:
+            return _cut(total, self._most_rows(tensor, each), each)
+        parts = _cut(each, self._most_rows(tensor, EXPERT_ROWS_ALIGN), EXPERT_ROWS_ALIGN)
+        return [(first + start, n) for first in range(0, total, each) for start, n in parts]
 
-        def n_bytes(rows: int) -> int:
-            return plane_layout(tensor.type, rows * blocks)[1]
+    def _n_bytes(self, tensor: TensorInfo, n_rows: int) -> int:
+        blocks = n_rows * (tensor.n_cols // tensor.type.block_size)
+        return plane_layout(tensor.type, blocks)[1]
 
-        if n_bytes(tensor.n_rows) <= self._max_bytes:
-            return tensor.n_rows
+    def _most_rows(self, tensor: TensorInfo, align: int) -> int:
+        """The largest multiple of ``align`` rows that one binding holds."""
         table = len(tensor.type.table)
-        most = (self._max_bytes - table) // max(1, n_bytes(ROWS_ALIGN) - table) * ROWS_ALIGN
+        size = max(1, self._n_bytes(tensor, align) - table)
+        most = (self._max_bytes - table) // size * align
         if most <= 0:
             raise DeviceError(
-                f"{tensor.name} has rows of {tensor.row_bytes} bytes; {ROWS_ALIGN} of them exceed "
+                f"{tensor.name} has rows of {tensor.row_bytes} bytes; {align} of them exceed "
                 f"the adapter's largest binding, {self._max_bytes} bytes.",
                 hint="Use the CPU backend, or another adapter.",
             )
-        n_chunks = -(-tensor.n_rows // most)
-        even = -(-tensor.n_rows // n_chunks)
-        return -(-even // ROWS_ALIGN) * ROWS_ALIGN
+        return most
 
     def _chunk(
         self, tensor: TensorInfo, quant: str, slot: str, row_start: int, n_rows: int
@@ -158,6 +164,13 @@ class WeightStore:
         )
         self.uploads.append(upload)
         return upload
+
+
+def _cut(n_rows: int, most: int, align: int) -> list[tuple[int, int]]:
+    """``n_rows`` in even ranges of at most ``most`` rows, cut at multiples of ``align``."""
+    even = -(-n_rows // -(-n_rows // most))
+    size = -(-even // align) * align
+    return [(start, min(size, n_rows - start)) for start in range(0, n_rows, size)]
 
 
 def quant_file(tensor: TensorInfo) -> str:
