@@ -154,6 +154,43 @@ def glu_matmul(node: Node, view: View) -> Match | None:
     return Match((gate, up, node), node, (Node("glu_matmul", inputs, node.outputs, node.attrs),))
 
 
+def expert_glu_matmul(node: Node, view: View) -> Match | None:
+    """Both products of the chosen experts' gated MLPs and the gate itself."""
+    if node.op not in ("glu", "clamped_glu"):
+        return None
+    gate, up = (view.only(node.inputs[port], "expert_matmul") for port in ("gate", "up"))
+    if not gate or not up or any(gate.inputs[p] != up.inputs[p] for p in ("x", "experts")):
+        return None
+    inputs = {port: gate.inputs[port] for port in ("x", "experts")}
+    for name, part in (("gate", gate), ("up", up)):
+        inputs |= {f"{p}_{name}": part.inputs[p] for p in ("weight", "bias") if p in part.inputs}
+    attrs = {"activation": "clamped", **node.attrs}
+    fused = Node("expert_glu_matmul", inputs, node.outputs, attrs)
+    return Match((gate, up, node), node, (fused,))
+
+
+def expert_matmul_sum(node: Node, view: View) -> Match | None:
+    """The chosen experts' last products and their weighted sum."""
+    product = view.only(node.inputs["x"], "expert_matmul") if node.op == "expert_sum" else None
+    if not product:
+        return None
+    inputs = {**product.inputs, "shares": node.inputs["shares"]}
+    return Match((product, node), node, (Node("expert_matmul_sum", inputs, node.outputs),))
+
+
+def expert_sum_add(node: Node, view: View) -> Match | None:
+    """A sum over experts that is added to something else."""
+    if node.op != "add":
+        return None
+    for port, other in (("b", "a"), ("a", "b")):
+        total = view.only(node.inputs[port], "expert_matmul_sum")
+        if total and "residual" not in total.inputs:
+            inputs = {**total.inputs, "residual": node.inputs[other]}
+            fused = Node("expert_matmul_sum", inputs, node.outputs)
+            return Match((total, node), node, (fused,))
+    return None
+
+
 def matmul_add(node: Node, view: View) -> Match | None:
     """A product that is added to the residual stream."""
     if node.op != "add":
@@ -238,6 +275,9 @@ def _following_norm(node: Node, view: View, eps: Attr | None) -> Node | None:
 RULES: tuple[tuple[Rule, tuple[Phase, ...]], ...] = (
     (attention_step, ("decode",)),
     (glu_matmul, ("decode",)),
+    (expert_glu_matmul, ("decode",)),
+    (expert_matmul_sum, ("decode",)),
+    (expert_sum_add, ("decode",)),
     (matmul_add, ("decode", "prefill")),
     (sandwich_norm, ("decode", "prefill")),
     (add_rms_norm, ("decode", "prefill")),
