@@ -41,10 +41,20 @@ def task_setup(args: argparse.Namespace) -> int:
 
 
 def task_wheel(args: argparse.Namespace) -> int:
-    """Build dist/rushlight-<version>-py3-none-any.whl, shaders included."""
+    """Build dist/rushlight-<version>-py3-none-any.whl, shaders and kernels included."""
     from space.tools import site_builder
 
     say(f"wrote {site_builder.build_wheel(DIST).relative_to(ROOT)}")
+    return 0
+
+
+def task_wasm(args: argparse.Namespace) -> int:
+    """Build the CPU kernels into dist/wasm, and record the hashes that `check` compares."""
+    from space.tools import wasm_builder
+
+    files = wasm_builder.build()
+    wasm_builder.HASHES.write_text(wasm_builder.hashes(files), encoding="utf-8", newline="\n")
+    say(f"kernels are in {os.path.relpath(wasm_builder.OUT)}")
     return 0
 
 
@@ -91,6 +101,9 @@ def task_check(args: argparse.Namespace) -> int:
 
 def task_test(args: argparse.Namespace) -> int:
     """Run `check`, then the tests: all groups, or the ones named."""
+    from space.tools import wasm_builder
+
+    wasm_builder.build()
     groups = args.group or list(TEST_GROUPS)
     missing = machine.ensure_system_parts() if {"backend", "model", "browser"} & set(groups) else []
     if missing and os.environ.get("CI"):
@@ -175,6 +188,7 @@ def build_parser() -> argparse.ArgumentParser:
     check = add("check", task_check)
     check.add_argument("--fix", action="store_true", help="let ruff put right what it can")
     add("wheel", task_wheel)
+    add("wasm", task_wasm)
     site = add("site", task_site)
     site.add_argument("--model", metavar="FILE|URL", help=model_help)
     site.add_argument("--out", metavar="DIR", default=str(DIST / "site"), help="default: dist/site")

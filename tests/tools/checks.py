@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from space.tools import machine, vendor
+from space.tools import machine, vendor, wasm_builder
 from space.tools.machine import PYTHON, ROOT, say
 
 MAX_MODULE_LINES = 400
@@ -53,6 +54,7 @@ def run_all(*, is_fixing: bool = False) -> int:
         ("machine-bound words", lambda: report(forbidden_words())),
         ("duplicates", lambda: report(duplicate_files())),
         ("generated files", check_generated),
+        ("kernels", check_kernels),
     ]
     failed = []
     for name, check in checks:
@@ -98,6 +100,15 @@ def check_javascript() -> int:
     tsc = vendor.ensure_types()
     codes = [machine.run([node, tsc, "--noEmit", "-p", path]) for path in configs if path.exists()]
     return max(codes, default=0)
+
+
+def check_kernels() -> int:
+    """Builds the CPU kernels from nothing and compares them with the recorded hashes."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = wasm_builder.build(Path(folder))
+        if wasm_builder.is_as_recorded(files):
+            return 0
+    return report(["worker/wasm/kernels.sha256 is stale: run `python build.py wasm`"])
 
 
 def over_budget() -> list[str]:

@@ -50,9 +50,14 @@ class KernelHost(Protocol):
     """The seam: who holds the kernels' memory, instances and threads."""
 
     info: DeviceInfo
-    n_threads: int
-    notes: tuple[str, ...]
-    """What went otherwise than asked, for people; may grow while running."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that work, the engine's own among them."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What went otherwise than asked, for people; may grow while running."""
 
     async def create(self, n_bytes: int) -> None:
         """Make a memory of so many bytes, zeros, and the kernels over it."""
@@ -78,9 +83,11 @@ class KernelHost(Protocol):
         """The address of so many more bytes of memory, zero and 64-byte aligned."""
 
     async def run(self, first: int, stop: int, n_tokens: int) -> None:
-        """Run calls ``first .. stop`` for a chunk of ``n_tokens``, in ranges of bounded time between
-        which events come in. A pool that stalls is dropped with a note, and the range run again by
-        this thread alone. Raises ``RunCancelledError`` after ``cancel``."""
+        """Run calls ``first .. stop`` for a chunk of ``n_tokens``, in ranges of bounded time.
+
+        Events come in between them. A pool that stalls is dropped with a note, and the range run
+        again by this thread alone. Raises ``RunCancelledError`` after ``cancel``.
+        """
 
     def cancel(self) -> None:
         """Make the run under way stop after its present range."""
@@ -130,15 +137,14 @@ class SimdExecutor:
         self.stats = RunStats()
         self.plan: CpuPlan | None = None
         self.variant = "int8"
-        self._info = host.info
+        self.info = host.info
         self._free: list[int] = []
         self._turn = Turn()  # sessions of one model share scratch and input
 
-    @property
-    def info(self) -> DeviceInfo:
-        """The device, with what the host noted since."""
-        notes = (*self._info.notes, *self.host.notes)
-        return replace(self._info, notes=notes, kernels=self._kernels())
+    def _look(self) -> None:
+        """Say what runs now, and what the host has noted."""
+        notes = (*self.host.info.notes, *self.host.notes)
+        self.info = replace(self.host.info, notes=notes, kernels=self._kernels())
 
     def _kernels(self) -> str:
         words = f"{self.variant}, {self.host.n_threads} thread"
@@ -180,6 +186,7 @@ class SimdExecutor:
         self._write_fixed(plan, table, layout)
         await self.host.upload(uploads(plan, layout), sources, progress)
         await self.host.start(layout, len(plan.calls))
+        self._look()
         progress(Progress("ready", "Ready", 1, 1))
 
     def _write_fixed(self, plan: CpuPlan, table: KernelTable, layout: MemoryLayout) -> None:
@@ -231,7 +238,9 @@ class SimdExecutor:
                 start = 0 if first == 0 else plan.head_start  # the layers have run
                 await self._run(plan, step, start, plan.body_stop, plan.tails.get(want))
                 data = self._read(plan.outputs[want], len(rows) * n_cols * 4).view(dtype)
-                parts.append(data.reshape(len(rows), -1).copy() if want == "logits" else data.copy())
+                parts.append(
+                    data.reshape(len(rows), -1).copy() if want == "logits" else data.copy()
+                )
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     async def candidates(
@@ -297,6 +306,7 @@ class SimdExecutor:
         tail: tuple[int, int] | None = None,
     ) -> None:
         """Write the step and run ``start..stop``, then ``tail``; numpy runs what has no kernel."""
+        n_notes = len(self.host.notes)
         words = step.words(plan.n_batch)
         self.host.write(self._layout.slots[INPUT] - STEP_BYTES, words)
         if tail is not None and tail[0] == stop:
@@ -307,6 +317,8 @@ class SimdExecutor:
                 run_numpy_call(call, call.node, self._memory, step)
                 continue
             await self.host.run(first, last, len(step.tokens))
+            if len(self.host.notes) != n_notes:
+                self._look()
             self.stats.submits += 1
             self.stats.dispatches += last - first
 

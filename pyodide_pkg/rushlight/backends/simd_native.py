@@ -185,9 +185,7 @@ class NativeKernels:
         self._bytes = self._memory = self._exports = self._store = None
 
 
-def _work(
-    index: int, store: Any, exports: Any, control: int, stack: int, lost: list[str]
-) -> None:
+def _work(index: int, store: Any, exports: Any, control: int, stack: int, lost: list[str]) -> None:
     """A pool member's life. What kills it is noted; the engine's thread finds out."""
     try:
         exports["__stack_pointer"].set_value(store, stack)

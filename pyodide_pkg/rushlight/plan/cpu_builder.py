@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,10 +166,12 @@ class CpuBuilder:
 
     # ----- what a lowering says
 
-    def emit(self, kernel: str, label: str = "", **args: int | float | Binding | None) -> None:
+    def emit(self, kernel: str, /, **args: Any) -> None:
         """Add a call; an argument that is None is absent."""
         given = {name: 0 if value is None else value for name, value in args.items()}
-        self.calls.append(Call(kernel, given, label=label or kernel))
+        weight = given.get("weight") if kernel == "matmul" else None
+        label = f"{kernel} {weight.slot}" if isinstance(weight, Binding) else kernel
+        self.calls.append(Call(kernel, given, label=label))
 
     def run_in_numpy(self, node: Node) -> None:
         """Leave a node to its numpy reference."""
@@ -232,9 +235,7 @@ def with_barriers(calls: list[Call]) -> list[Call]:
     result = []
     for call in calls:
         reads, writes = _accesses(call)
-        must_wait = (
-            _overlap(reads, written) or _overlap(writes, written) or _overlap(writes, read)
-        )
+        must_wait = _overlap(reads, written) or _overlap(writes, written) or _overlap(writes, read)
         if must_wait:
             written, read = [], []
         written += writes
@@ -245,7 +246,8 @@ def with_barriers(calls: list[Call]) -> list[Call]:
 
 def _accesses(call: Call) -> tuple[list[Access], list[Access]]:
     """What a call reads and what it writes: (slot, first column, column after the last)."""
-    reads, writes = [], []
+    reads: list[Access] = []
+    writes: list[Access] = []
     for name, binding in call.args.items():
         if not isinstance(binding, Binding):
             continue
@@ -260,9 +262,7 @@ def _accesses(call: Call) -> tuple[list[Access], list[Access]]:
 
 
 def _overlap(some: list[Access], others: list[Access]) -> bool:
-    return any(
-        a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in some for b in others
-    )
+    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in some for b in others)
 
 
 def _bindings(call: Call) -> list[Binding]:

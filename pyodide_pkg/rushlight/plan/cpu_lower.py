@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ..graph.ir import Node
 from ..ops.rope import TABLE_ATTRS, frequencies
 from .cpu_builder import FLOAT_TYPES, CpuBuilder
@@ -34,7 +32,6 @@ def product(
     is_exact = b.options.is_exact or tensor.type.name in FLOAT_TYPES
     b.emit(
         "matmul",
-        f"matmul {weight}",
         x=b.value(x),
         xq=None if is_exact else quantized(b, x),
         weight=place,
@@ -60,9 +57,7 @@ def quantized(b: CpuBuilder, x: str) -> Binding:
         rows += -rows % sizes["XQ_ROWS"]
         n_bytes = rows * n_cols // sizes["XQ_BLOCK"] * sizes["XQ_BLOCK_BYTES"]
         b.made[key] = b.temp(f"{x}.codes", n_bytes)
-        b.emit(
-            "quantize", x=b.value(x), xq=b.made[key], n_cols=n_cols, uses_n_out=b.uses_n_out(x)
-        )
+        b.emit("quantize", x=b.value(x), xq=b.made[key], n_cols=n_cols, uses_n_out=b.uses_n_out(x))
     return b.made[key]
 
 
@@ -77,15 +72,22 @@ def lower_get_rows(b: CpuBuilder, node: Node) -> None:
         n_rows=tensor.n_rows,
         n_cols=tensor.n_cols,
         type=tensor.type.id,
-        scale=b.attrs(node)["scale"],  # type: ignore[arg-type]
+        scale=b.attrs(node)["scale"],
     )
 
 
 def lower_matmul(b: CpuBuilder, node: Node) -> None:
     """A product, with a bias and a residual where given."""
     y = node.outputs["y"]
-    added = {port: node.inputs.get(port) for port in ("bias", "residual")}
-    product(b, node.inputs["x"], node.inputs["weight"], b.value(y), y_cols=b.n_cols(y), **added)
+    product(
+        b,
+        node.inputs["x"],
+        node.inputs["weight"],
+        b.value(y),
+        y_cols=b.n_cols(y),
+        bias=node.inputs.get("bias"),
+        residual=node.inputs.get("residual"),
+    )
 
 
 def lower_qkv_matmul(b: CpuBuilder, node: Node) -> None:
@@ -118,14 +120,14 @@ def emit_glu_matmul(b: CpuBuilder, node: Node, x: str) -> None:
 
 def emit_glu(b: CpuBuilder, node: Node, gate: Binding, up: Binding) -> None:
     """``activation(gate) * up``."""
-    y, activation = node.outputs["y"], str(b.attrs(node)["activation"])
+    y = node.outputs["y"]
     b.emit(
         "glu",
         gate=gate,
         up=up,
         y=b.value(y),
         n_cols=b.n_cols(y),
-        activation=b.table.constants[activation.upper()],
+        activation=activation(b, node),
         uses_n_out=b.uses_n_out(y),
     )
 
@@ -133,12 +135,14 @@ def emit_glu(b: CpuBuilder, node: Node, gate: Binding, up: Binding) -> None:
 # ----- rows
 
 
-def emit_norm(b: CpuBuilder, x: str, weight: str, y: Binding, eps: Any, n_group: Any = 1) -> None:
+def emit_norm(
+    b: CpuBuilder, x: str, weight: str | None, y: Binding, eps: Any, n_group: Any = 1
+) -> None:
     """``rms_norm`` of each group of each row."""
     b.emit(
         "rms_norm",
         x=b.value(x),
-        weight=b.vector(weight),
+        weight=b.vector(weight) if weight else None,
         y=y,
         n_cols=b.n_cols(x),
         n_group=n_group,
@@ -177,7 +181,23 @@ def lower_rms_norm(b: CpuBuilder, node: Node) -> None:
     """Norm of whole rows, or of each group of a row."""
     attrs = b.attrs(node)
     y = b.value(node.outputs["y"])
-    emit_norm(b, node.inputs["x"], node.inputs["weight"], y, attrs["eps"], attrs["n_group"])
+    weight = node.inputs.get("weight")
+    emit_norm(b, node.inputs["x"], weight, y, attrs["eps"], attrs["n_group"])
+
+
+def lower_layer_norm(b: CpuBuilder, node: Node) -> None:
+    """Norm of whole rows by mean and variance."""
+    x = node.inputs["x"]
+    added = {port: node.inputs.get(port) for port in ("weight", "bias")}
+    b.emit(
+        "layer_norm",
+        x=b.value(x),
+        **{port: b.vector(name) if name else None for port, name in added.items()},
+        y=b.value(node.outputs["y"]),
+        n_cols=b.n_cols(x),
+        uses_n_out=b.uses_n_out(x),
+        eps=b.attrs(node)["eps"],
+    )
 
 
 def lower_joint_norm(b: CpuBuilder, node: Node) -> None:
@@ -219,6 +239,24 @@ def lower_elementwise(b: CpuBuilder, node: Node) -> None:
            uses_n_out=b.uses_n_out(y))  # fmt: skip
 
 
+def lower_activate(b: CpuBuilder, node: Node) -> None:
+    """An activation without a gate."""
+    x = node.inputs["x"]
+    b.emit(
+        "activate",
+        x=b.value(x),
+        y=b.value(node.outputs["y"]),
+        n_cols=b.n_cols(x),
+        activation=activation(b, node),
+        uses_n_out=b.uses_n_out(x),
+    )
+
+
+def activation(b: CpuBuilder, node: Node) -> int:
+    """The kernels' number for an activation."""
+    return b.table.constants[str(b.attrs(node)["activation"]).upper()]
+
+
 def lower_glu(b: CpuBuilder, node: Node) -> None:
     """The gate of a gated MLP on its own."""
     emit_glu(b, node, b.value(node.inputs["gate"]), b.value(node.inputs["up"]))
@@ -228,9 +266,7 @@ def lower_select_rows(b: CpuBuilder, node: Node) -> None:
     """The rows whose output is wanted: the head begins here."""
     b.head_start = b.head_start or len(b.calls)
     x, y = node.inputs["x"], b.value(node.outputs["y"])
-    b.emit(
-        "select_rows", x=b.value(x), rows=b.value(node.inputs["rows"]), y=y, n_cols=b.n_cols(x)
-    )
+    b.emit("select_rows", x=b.value(x), rows=b.value(node.inputs["rows"]), y=y, n_cols=b.n_cols(x))
 
 
 # ----- attention
@@ -246,7 +282,8 @@ def angles(b: CpuBuilder, node: Node) -> Binding:
         freqs = b.constant(f"freqs.{len(b.constants)}", values)
         n_rot = int(attrs["n_rot"])  # type: ignore[arg-type]
         b.made[key] = b.temp("angles", b.options.n_batch * n_rot * 4)
-        b.emit("angles", freqs=freqs, y=b.made[key], n_rot=n_rot)
+        factor = float(attrs["attn_factor"])  # type: ignore[arg-type]
+        b.emit("angles", freqs=freqs, y=b.made[key], n_rot=n_rot, factor=factor)
     return b.made[key]
 
 
@@ -333,7 +370,7 @@ def lower_attention_step(b: CpuBuilder, node: Node) -> None:
         "heads",
         qkv=b.value(node.inputs["qkv"]),
         **{port: b.vector(name) if name else None for port, name in norms.items()},
-        angles=angles(b, node),
+        angles=angles(b, node) if attrs["n_rot"] else None,
         y=q,
         k_cache=k_cache,
         v_cache=v_cache,
@@ -355,6 +392,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "norm_glu_matmul": lower_norm_product,
     "joint_glu_matmul": lower_norm_product,
     "rms_norm": lower_rms_norm,
+    "layer_norm": lower_layer_norm,
     "add_rms_norm": lower_joint_norm,
     "sandwich_norm": lower_joint_norm,
     "norm_add": lower_joint_norm,
@@ -362,6 +400,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "scale": lower_elementwise,
     "softcap": lower_elementwise,
     "glu": lower_glu,
+    "activate": lower_activate,
     "select_rows": lower_select_rows,
     "rope": lower_rope,
     "kv_store": lower_kv_store,
@@ -369,5 +408,15 @@ LOWERINGS: Mapping[str, Lowering] = {
     "attention_step": lower_attention_step,
 }
 """Ops of a graph that have kernels; others run in numpy between them."""
+DEFAULTS_ONLY = {"slope": 0.0}
+"""Attributes for which no kernel has another value than this."""
 TAIL_OPS = ("argmax", "penalize", "top_k")
 """Ops behind a model's logits, which the planner adds itself."""
+
+
+def has_kernel(b: CpuBuilder, node: Node) -> bool:
+    """Whether a node is lowered to kernels."""
+    attrs = b.attrs(node)
+    if any(attrs.get(name, value) != value for name, value in DEFAULTS_ONLY.items()):
+        return False
+    return node.op in LOWERINGS and not (node.op == "layer_norm" and attrs["n_group"] != 1)

@@ -178,15 +178,11 @@ def pack_program(plan: CpuPlan, table: KernelTable, layout: MemoryLayout) -> byt
     for call in plan.calls:
         args = {k: place(v) if isinstance(v, Binding) else v for k, v in call.args.items()}
         flags = barrier if call.has_barrier else 0
-        packed.append(
-            bytes(CALL_BYTES) if call.node else table.pack_call(call.kernel, flags, args)
-        )
+        packed.append(bytes(CALL_BYTES) if call.node else table.pack_call(call.kernel, flags, args))
     return b"".join(packed)
 
 
 def uploads(plan: CpuPlan, layout: MemoryLayout) -> list[KernelUpload]:
     """Weights in the file's order."""
-    found = [
-        KernelUpload(layout.slots[w.slot], w.part, w.offset, w.n_bytes) for w in plan.weights
-    ]
+    found = [KernelUpload(layout.slots[w.slot], w.part, w.offset, w.n_bytes) for w in plan.weights]
     return sorted(found, key=lambda u: (u.part, u.offset))
