@@ -32,7 +32,7 @@ enum {
     GELU_TANH = 1,
     GELU = 2,                 // with erf
     RELU = 3,
-    RELU_SQUARED = 4,
+    RELU2 = 4,                // its square
     MAX_PARTS = 32,           // that one token's keys are split into
     PART_HEAD = 4,            // words before a part's values
     ROPE_NORM = 0,            // pairs of neighbours
@@ -127,7 +127,7 @@ struct matmul_args {
     u32 n_rows, n_cols, y_cols, y_start, type, uses_n_out;
 };
 
-struct rms_norm_args {  // each of n_group groups of a row to unit mean square, times weight
+struct rms_norm_args {  // each of n_group groups of a row to unit mean square, times weight if any
     place x, weight, y;
     u32 n_cols, n_group, uses_n_out;  // n_cols of the whole row
     f32 eps;
@@ -140,15 +140,18 @@ struct joint_norm_args {
     f32 eps;
 };
 
-struct layer_norm_args {  // (x - mean) / sqrt(variance + eps) * weight + bias
+struct layer_norm_args {  // (x - mean) / sqrt(variance + eps) * weight + bias, where given
     place x, weight, bias, y;
     u32 n_cols, uses_n_out;
     f32 eps;
 };
 
-struct angles_args {  // y [n_tokens, n_rot / 2, 2] = cos and sin of position * freqs
-    place freqs, y;   // freqs f32 [n_rot / 2]; the product is rounded to f32 first
+// y [n_tokens, n_rot / 2, 2] = cos and sin of position * freqs, times factor. freqs f32
+// [n_rot / 2]; the product is rounded to f32 first.
+struct angles_args {
+    place freqs, y;
     u32 n_rot;
+    f32 factor;
 };
 
 struct rope_args {

@@ -1,0 +1,53 @@
+// Rows picked, and the best of a row.
+#include "values.h"
+
+void k_select_rows(const struct select_rows_args *a, struct team *t) {
+    const i32 *rows = i32_at(a->rows);
+    FOR_ROW_SHARES(t, t->step->n_out, a->n_cols) {
+        const f32 *x = f32_at(a->x) + (usize)rows[row] * a->n_cols;
+        __builtin_memcpy(f32_at(a->y) + (usize)row * a->n_cols, x, a->n_cols * sizeof(f32));
+    }
+}
+
+enum { BLOCK = 1024 };
+
+// The largest of a block that has no NaN; *is_nan is set otherwise.
+INLINE f32 block_max(const f32 *x, u32 n, u32 *is_nan) {
+    v128_t best = v_const(-__builtin_inff()), other = best, odd = v_const(0);
+    u32 i = 0;
+    for (; i + 8 <= n; i += 8) {
+        v128_t low = v_load(x + i), high = v_load(x + i + 4);
+        odd = wasm_v128_or(odd, wasm_v128_or(wasm_f32x4_ne(low, low), wasm_f32x4_ne(high, high)));
+        best = wasm_f32x4_pmax(best, low);
+        other = wasm_f32x4_pmax(other, high);
+    }
+    f32 max = v_max_lane(wasm_f32x4_pmax(best, other));
+    u32 found = wasm_v128_any_true(odd);
+    for (; i < n; i++) {
+        found |= x[i] != x[i];
+        if (x[i] > max) max = x[i];
+    }
+    *is_nan |= found;
+    return max;
+}
+
+static i32 argmax_row(const f32 *x, u32 n) {
+    f32 best = -__builtin_inff();
+    u32 at_block = 0, is_nan = 0;
+    for (u32 start = 0; start < n; start += BLOCK) {
+        f32 max = block_max(x + start, min_u32(BLOCK, n - start), &is_nan);
+        if (max > best) {
+            best = max;
+            at_block = start;
+        }
+    }
+    if (is_nan) return -1;
+    while (x[at_block] != best) at_block++;
+    return (i32)at_block;
+}
+
+void k_argmax(const struct argmax_args *a, struct team *t) {
+    FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out), a->n_cols) {
+        ((i32 *)at(a->y))[row] = argmax_row(f32_at(a->x) + (usize)row * a->n_cols, a->n_cols);
+    }
+}
