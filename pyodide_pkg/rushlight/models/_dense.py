@@ -16,6 +16,7 @@ from ..errors import ModelFormatError
 from ..gguf.config import ModelConfig
 from ..graph.builder import GraphBuilder
 from ..graph.ir import Graph
+from ._experts import ExpertRules, expert_feed_forward, has_experts
 from ._rope import Layout, rope_factors, scaling_attrs
 
 
@@ -56,6 +57,10 @@ class DenseRules:
     """How often the whole stack is run; each time has caches of its own."""
     has_loop_norm: bool = True
     """Whether ``output_norm`` also stands between two runs of the stack."""
+    ffn_norm: str = "ffn_norm"
+    """Name of the norm before the MLP."""
+    experts: ExpertRules | None = None
+    """How layers with a router choose; None: the architecture has none."""
     temperature: tuple[float, int] | None = None
     """Slope and length of ``position_scale`` on the queries."""
     layer: Callable[[int], LayerRules] = lambda i: LayerRules()
@@ -120,22 +125,25 @@ def block(
     blk = f"blk.{i}"
 
     def added(x: str, branch: str, post_norm: str) -> str:
-        if g.has(f"{post_norm}.weight") or not rules.has_pre_norms:
+        is_pre_norm = post_norm == f"{blk}.{rules.ffn_norm}"
+        if not is_pre_norm and (g.has(f"{post_norm}.weight") or not rules.has_pre_norms):
             branch = norm(g, config, rules, branch, post_norm)
         return g.add(x, scaled(g, branch, rules.residual_scale))
 
     h = norm(g, config, rules, x, f"{blk}.attn_norm") if rules.has_pre_norms else x
     y = added(x, attention(g, config, rules, i, h, cache), f"{blk}.post_attention_norm")
     read = x if rules.is_parallel else y
-    if rules.has_pre_norms and (not rules.is_parallel or g.has(f"{blk}.ffn_norm.weight")):
-        h = norm(g, config, rules, read, f"{blk}.ffn_norm")
+    if rules.has_pre_norms and (not rules.is_parallel or g.has(f"{blk}.{rules.ffn_norm}.weight")):
+        h = norm(g, config, rules, read, f"{blk}.{rules.ffn_norm}")
     elif not rules.has_pre_norms:
         h = read
     return added(y, feed_forward(g, config, rules, blk, h), f"{blk}.post_ffw_norm")
 
 
 def feed_forward(g: GraphBuilder, config: ModelConfig, rules: DenseRules, blk: str, h: str) -> str:
-    """A gated MLP, its gate perhaps stored in one matrix with up, or one without a gate."""
+    """Experts, or a gated MLP (its gate perhaps in one matrix with up), or one without a gate."""
+    if rules.experts and has_experts(g, blk):
+        return expert_feed_forward(g, config, rules.experts, rules.activation, blk, h)
     up, n_ff = f"{blk}.ffn_up", config.n_ff_by_layer[int(blk.split(".")[1])]
     is_fused = g.has(f"{up}.weight") and n_ff > 0 and g.shape(f"{up}.weight")[0] == 2 * n_ff
     if g.has(f"{blk}.ffn_gate.weight") or is_fused:
@@ -175,7 +183,8 @@ def attention(
         q = g.node("position_scale", ports, slope=slope, length=length)
     cache = g.kv_state(cache, n_head_kv * head_dim, n_head_kv * config.head_dim_v)
     scale = rules.attention_scale if rules.attention_scale is not None else head_dim**-0.5
-    y = g.attention(q, k, v, cache, n_head=n_head, n_head_kv=n_head_kv, head_dim=head_dim,
+    sinks = g.optional(f"{blk}.attn_sinks.weight")
+    y = g.attention(q, k, v, cache, sinks, n_head=n_head, n_head_kv=n_head_kv, head_dim=head_dim,
                     scale=scale, window=layer.window, softcap=rules.attention_softcap)  # fmt: skip
     return g.linear(y, f"{blk}.attn_output")
 
