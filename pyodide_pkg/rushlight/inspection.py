@@ -34,6 +34,10 @@ class BackendCheck:
     can_run: bool
     reason: str = ""
     memory_bytes: dict[str, int] = field(default_factory=dict)
+    kernels: tuple[str, ...] = ()
+    """SIMD kernels that it calls."""
+    in_numpy: tuple[str, ...] = ()
+    """Ops without a kernel there, which numpy runs instead."""
 
 
 @dataclass
@@ -149,8 +153,9 @@ def _inspect(
         loaded = replace(config, n_ctx=options.n_ctx)
         graph = _try(problems, lambda: build_graph(loaded, shapes))
     backends = [
-        _check("cpu (numpy)", graph, problems, lambda g: _check_numpy(g, file, options)),
         _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options, sources)),
+        _check("cpu", graph, problems, lambda g: _check_cpu(g, file, options, sources)),
+        _check("numpy", graph, problems, lambda g: _check_numpy(g, file, options)),
     ]
     tokenizer = _try(problems, lambda: load_tokenizer(file.metadata))
     return Inspection(file, config, tokenizer, graph, options, backends, problems)
@@ -168,17 +173,17 @@ def _check(
     name: str,
     graph: Graph | None,
     problems: list[EngineError],
-    check: Callable[[Graph], dict[str, int]],
+    check: Callable[[Graph], dict[str, Any]],
 ) -> BackendCheck:
     if graph is None:
         return BackendCheck(name, False, str(problems[0]))
     try:
-        return BackendCheck(name, True, memory_bytes=check(graph))
+        return BackendCheck(name, True, **check(graph))
     except EngineError as error:
         return BackendCheck(name, False, str(error))
 
 
-def _check_numpy(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str, int]:
+def _check_numpy(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str, Any]:
     """Return the memory numpy needs; raises if an op or a type is beyond it."""
     from .backends.numpy_executor import unsupported_type
 
@@ -190,7 +195,7 @@ def _check_numpy(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str
         if file.tensors[name].type.dequantize is None:
             raise unsupported_type(file.tensors[name], "numpy")
         n_values += math.prod(file.tensors[name].shape)
-    return {"weight": 4 * n_values, "state": _state_bytes(graph, options)}
+    return {"memory_bytes": {"weight": 4 * n_values, "state": _state_bytes(graph, options)}}
 
 
 def _state_bytes(graph: Graph, options: LoadOptions) -> int:
@@ -202,14 +207,45 @@ def _state_bytes(graph: Graph, options: LoadOptions) -> int:
 
 def _check_webgpu(
     graph: Graph, file: GgufFile, options: LoadOptions, sources: Sequence[Source]
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Return the memory planned for a device at the floor; raises if the plan cannot be made."""
-    from .backends.numpy_executor import read_tensor
     from .plan.webgpu import plan_model
+
+    plan = plan_model(
+        graph,
+        file,
+        n_ctx=options.n_ctx,
+        kv_dtype=options.kv_dtype,
+        read_tensor=_reader(file, sources),
+    )
+    return {"memory_bytes": plan.bytes_by_kind()}
+
+
+def _check_cpu(
+    graph: Graph, file: GgufFile, options: LoadOptions, sources: Sequence[Source]
+) -> dict[str, Any]:
+    """Return the memory planned for the CPU kernels, and which ops have one."""
+    from .kernels import kernel_table
+    from .plan.cpu import accelerated_ops, plan_cpu
+
+    plan = plan_cpu(
+        graph,
+        file,
+        kernel_table(),
+        n_ctx=options.n_ctx,
+        kv_dtype=options.kv_dtype,
+        read_tensor=_reader(file, sources),
+    )
+    kernels, in_numpy = accelerated_ops(plan)
+    return {"memory_bytes": plan.bytes_by_kind(), "kernels": kernels, "in_numpy": in_numpy}
+
+
+def _reader(file: GgufFile, sources: Sequence[Source]) -> Callable[[str], NDArray[np.float32]]:
+    """Values of small tensors, for planning."""
+    from .backends.numpy_executor import read_tensor
 
     def read(name: str) -> NDArray[np.float32]:
         info = file.tensors[name]
         return _sync.run(read_tensor(SyncAsAsync(sources[info.part]), info))
 
-    plan = plan_model(graph, file, n_ctx=options.n_ctx, kv_dtype=options.kv_dtype, read_tensor=read)
-    return plan.bytes_by_kind()
+    return read

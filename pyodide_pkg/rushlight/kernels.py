@@ -61,7 +61,7 @@ class KernelTable:
 def kernel_root() -> Path:
     """The folder of the built kernels: inside the installed package, else where a build puts it."""
     here = Path(__file__).resolve().parent
-    for root in (here / "kernels", here.parents[1] / "dist" / "wasm"):
+    for root in (here / "wasm", here.parents[1] / "dist" / "wasm"):
         if (root / "kernels.json").is_file():
             return root
     raise NoKernelsError(

@@ -113,7 +113,8 @@ class Model:
         ``device``: "auto", "gpu", "cpu" or "numpy". Options: ``n_ctx`` (tokens of context),
         ``kv_dtype`` ("f16" or "f32"), ``n_batch`` (tokens per prefill chunk), ``progress``
         (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name), ``variant``
-        (forces one kernel variant: "tiles" or "rows").
+        (forces one kernel variant: "tiles" or "rows" on a GPU, "int8" or "exact" on the CPU),
+        ``threads`` (of the CPU kernels; 0 is as many as suit the machine).
         Raises an ``EngineError`` that names what is wrong with the file or device.
         """
         return _sync.run(Model.load_async(source, device, **options))
@@ -130,6 +131,7 @@ class Model:
         before_weights: Callable[[Graph, GgufFile], None] = _nothing,
         pre: str | None = None,
         variant: str = "auto",
+        threads: int = 0,
     ) -> Model:
         """The awaitable form of ``load``; the only one that works on a page's GPU.
 
@@ -138,6 +140,7 @@ class Model:
         if n_ctx is not None and not callable(n_ctx):
             check_count("n_ctx", n_ctx)
         check_count("n_batch", n_batch)
+        check_count("threads", threads, low=0)
         check_choice("kv_dtype", kv_dtype, ("f16", "f32"))
         if not hasattr(device, "forward"):
             check_choice("device", device, DEVICES)
@@ -153,7 +156,7 @@ class Model:
             _check_vocabulary(tokenizer, config)
             options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)
             before_weights(graph, file)
-            executor = create_executor(device) if isinstance(device, str) else device
+            executor = create_executor(device, threads) if isinstance(device, str) else device
             await executor.load(graph, file, sources, options, progress)
         finally:
             if not _is_callers(source):

@@ -23,7 +23,7 @@ class KernelsHook(BuildHookInterface[Any]):
             return
         self._folder = tempfile.TemporaryDirectory()
         for path in wasm_builder.build(Path(self._folder.name)):
-            build_data["force_include"][str(path)] = f"rushlight/kernels/{path.name}"
+            build_data["force_include"][str(path)] = f"rushlight/wasm/{path.name}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was built."""

@@ -1,6 +1,6 @@
 """Compare every backend with the reference data and print one table.
 
-numpy and the browser's CPU path answer every item. Software GPUs are slow, so they answer the
+numpy and the CPU kernels, natively and in the page, answer every item. Software GPUs are slow, so they answer the
 items of SAMPLE, unless ``--all`` is given or the adapter is hardware. Exit status 1 if any
 backend disagrees or could not be asked.
 """
@@ -22,7 +22,7 @@ from rushlight.errors import EngineError
 from rushlight.parity import MAX_LOGIT_ERROR, MIN_MARGIN, Item, compare, read_items, summary
 from space.tools import machine, vendor
 
-BACKENDS = ("numpy", "gpu", "browser-cpu", "browser-webgpu")
+BACKENDS = ("numpy", "cpu", "gpu", "browser-cpu", "browser-webgpu")
 SAMPLE = {
     "gpu": (*(f"p{i:02}" for i in range(10)), "p25", "p30", "long0"),
     "browser-webgpu": ("p00", "p06", "p30"),

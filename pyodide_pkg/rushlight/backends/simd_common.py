@@ -137,13 +137,14 @@ class SimdExecutor:
         self.stats = RunStats()
         self.plan: CpuPlan | None = None
         self.variant = "int8"
+        self.own_notes: tuple[str, ...] = ()  # why this executor was chosen
         self.info = host.info
         self._free: list[int] = []
         self._turn = Turn()  # sessions of one model share scratch and input
 
     def _look(self) -> None:
         """Say what runs now, and what the host has noted."""
-        notes = (*self.host.info.notes, *self.host.notes)
+        notes = (*self.own_notes, *self.host.info.notes, *self.host.notes)
         self.info = replace(self.host.info, notes=notes, kernels=self._kernels())
 
     def _kernels(self) -> str:

@@ -259,8 +259,8 @@ def _write(path: Path, data: bytes | bytearray) -> None:
     part.replace(path)
 
 
-class NativeSimdExecutor(SimdExecutor):
-    """The kernels under wasmtime as an executor."""
+class NativeCpuExecutor(SimdExecutor):
+    """The kernels under wasmtime; ``n_threads`` 0: as many as suit the machine."""
 
     def __init__(self, n_threads: int = 0) -> None:
         super().__init__(NativeKernels(n_threads))

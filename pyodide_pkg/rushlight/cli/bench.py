@@ -20,6 +20,7 @@ from .common import (
     JsonFlag,
     KvOption,
     ModelOption,
+    ThreadsOption,
     VariantOption,
     load_model,
     print_table,
@@ -35,6 +36,7 @@ def bench_command(
         bool, typer.Option("--quick", help="Less work: for slow machines and software GPUs.")
     ] = False,
     variant: VariantOption = "auto",
+    threads: ThreadsOption = 0,
     floor: FloorFlag = False,
     is_profile: Annotated[
         bool, typer.Option("--profile", help="Instead, the time and bytes of every GPU kernel.")
@@ -49,7 +51,9 @@ def bench_command(
     """
     options = BenchOptions.quick() if quick else BenchOptions()
     check_choice("device", device, DEVICES)
-    load = partial(load_model, model, device, kv_dtype=kv, variant=variant, floor=floor)
+    load = partial(
+        load_model, model, device, kv_dtype=kv, variant=variant, threads=threads, floor=floor
+    )
     try:
         loaded, load_s = load(n_ctx=options.n_ctx)
     except InvalidInputError:

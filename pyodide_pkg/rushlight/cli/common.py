@@ -40,8 +40,15 @@ VariantOption = Annotated[
     str,
     typer.Option(
         "--variant",
-        metavar="auto|rows|tiles",
-        help="Force one kind of GPU kernels; auto tests and times them on this adapter, once.",
+        metavar="auto|rows|tiles|int8|exact",
+        help="Force one kind of kernels: rows or tiles on a GPU (auto tests and times them on this "
+        "adapter, once), int8 (auto) or exact activations on the CPU.",
+    ),
+]
+ThreadsOption = Annotated[
+    int,
+    typer.Option(
+        "--threads", metavar="N", help="Threads of the CPU kernels [default: suits the machine]."
     ),
 ]
 FloorFlag = Annotated[

@@ -104,6 +104,10 @@ def _print_backends(report: Mapping[str, Any]) -> None:
             parts = ", ".join(f"{kind} {format_bytes(n)}" for kind, n in sizes.items())
             total = format_bytes(sum(sizes.values()))
             print(f"{name}: can run it; {total} at {report['n_ctx']} tokens of context ({parts})")
+            if backend["kernels"]:
+                print(f"  SIMD kernels: {', '.join(backend['kernels'])}")
+            if backend["in_numpy"]:
+                print(f"  without one, in numpy: {printable(', '.join(backend['in_numpy']))}")
         else:
             print(f"{name}: cannot run it. {printable(backend['reason'])}")
     for line in report["dropped_kernels"]:

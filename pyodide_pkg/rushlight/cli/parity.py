@@ -25,6 +25,7 @@ from .common import (
     DeviceOption,
     FloorFlag,
     ModelOption,
+    ThreadsOption,
     VariantOption,
     load_model,
     print_table,
@@ -45,21 +46,31 @@ def parity_command(
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the results here.")
     ] = None,
     variant: VariantOption = "auto",
+    threads: ThreadsOption = 0,
     floor: FloorFlag = False,
 ) -> None:
     """Compare a backend with frozen reference answers; exit status 1 on a mismatch.
 
     Token ids, the most likely token at every position, the greedy continuation and the last
-    logits must agree, wherever the reference itself was decided.
+    logits must agree, wherever the reference itself was decided. The CPU answers with its exact
+    kernels unless --variant says int8.
 
         rushlight parity -m model.gguf --data tests/data/gemma3-270m.json --device cpu --limit 4
     """
     wanted = tuple(name.strip() for name in names.split(",")) if names else ()
     items = read_items(data, names=wanted, limit=limit)
     n_ctx = max(len(item.ids) + len(item.greedy) for item in items) + 1
+    if variant == "auto" and device == "cpu":
+        variant = "exact"  # activations of 8 bits are no match for the reference's tolerance
     with OutFile(json_out) if json_out else nullcontext() as file:
         loaded, _ = load_model(
-            model, device, n_ctx=n_ctx, kv_dtype="f32", variant=variant, floor=floor
+            model,
+            device,
+            n_ctx=n_ctx,
+            kv_dtype="f32",
+            variant=variant,
+            threads=threads,
+            floor=floor,
         )
         results = run_parity(lambda item: answer(loaded, item), items, _say_result)
         total = summary(results)

@@ -20,6 +20,7 @@ from .common import (
     FloorFlag,
     KvOption,
     ModelOption,
+    ThreadsOption,
     VariantOption,
     load_model,
     say,
@@ -74,6 +75,7 @@ def run_command(
     ctx: ContextOption = None,
     kv: KvOption = "f16",
     variant: VariantOption = "auto",
+    threads: ThreadsOption = 0,
     floor: FloorFlag = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="Take the prompt as a message, not text to continue.")
@@ -103,7 +105,14 @@ def run_command(
     )
     text = _read_prompt(prompt)
     loaded, _ = load_model(
-        model, device, n_ctx=ctx, kv_dtype=kv, variant=variant, floor=floor, quiet=quiet
+        model,
+        device,
+        n_ctx=ctx,
+        kv_dtype=kv,
+        variant=variant,
+        threads=threads,
+        floor=floor,
+        quiet=quiet,
     )
     default = _default_sampling(loaded, is_chat=chat or text is None)
     params = replace(default, **sampling)

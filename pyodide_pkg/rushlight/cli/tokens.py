@@ -19,6 +19,7 @@ from .common import (
     JsonFlag,
     KvOption,
     ModelOption,
+    ThreadsOption,
     VariantOption,
     load_model,
     print_table,
@@ -71,6 +72,7 @@ def logits_command(
     device: DeviceOption = "auto",
     kv: KvOption = "f32",
     variant: VariantOption = "auto",
+    threads: ThreadsOption = 0,
     floor: FloorFlag = False,
 ) -> None:
     """Write the logits after each token: float32 [n_tokens, n_vocab], as a .npy file.
@@ -84,7 +86,13 @@ def logits_command(
         )
     with OutFile(out, NPY_LEAD) as file:
         loaded, _ = load_model(
-            model, device, n_ctx=len(tokens), kv_dtype=kv, variant=variant, floor=floor
+            model,
+            device,
+            n_ctx=len(tokens),
+            kv_dtype=kv,
+            variant=variant,
+            threads=threads,
+            floor=floor,
         )
         logits = np.ascontiguousarray(loaded.logits(tokens), np.float32)
         header = io.BytesIO()
