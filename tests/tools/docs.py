@@ -30,20 +30,25 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 def models() -> Iterator[str]:
     """Architectures, and the files each is checked with."""
-    index = json.loads((ROOT / "tests/data/golden/index.json").read_text())
+    data = ROOT / "tests/data"
+    golden = json.loads((data / "golden/index.json").read_text())["models"]
+    tiny = json.loads((data / "architectures/index.json").read_text())["models"]
     yield from (NOTE, "", "# Architectures", "")
     yield "Each is one file in `rushlight/models/`, and runs on every backend: numpy (natively and"
-    yield "in the page), WebGPU natively and WebGPU in the page. Checked: logits and greedy text"
-    yield "against Hugging Face transformers in float32; decode equals prefill, chunks the whole."
+    yield "in the page), WebGPU natively and WebGPU in the page. Each is checked with a tiny random"
+    yield "model in F32 and with a quantised copy: logits and greedy text against an independent"
+    yield "float32 implementation; decode equals prefill, chunks the whole."
     yield ""
     rows = []
     for name in architectures():
-        files = [m for m in index["models"] if m["architecture"] == name]
-        for n, file in enumerate(files):
-            types = ", ".join(file["types"])
+        files = [(m["name"], m["covers"], "transformers", m["types"]) for m in golden
+                 if m["architecture"] == name]  # fmt: skip
+        files += [(m["name"], m["covers"], m["reference"], ["F32", *sorted({*m["types"].values()})])
+                  for m in tiny if m["architecture"] == name]  # fmt: skip
+        for n, (model, covers, reference, types) in enumerate(files):
             first = f"`{name}`" if n == 0 else ""
-            rows.append([first, f"`{file['name']}`", file["covers"], types])
-    yield from table(["architecture", "test model", "covers", "types"], rows)
+            rows.append([first, f"`{model}`", covers, reference, ", ".join(types)])
+    yield from table(["architecture", "test model", "covers", "reference", "types"], rows)
     yield ""
     yield "`gemma3` is also checked with the real Gemma 3 270M: argmax at every position and greedy"
     yield "text of 42 prompts (`python build.py parity`)."

@@ -127,6 +127,13 @@ class NativeDevice:
             self._device.queue.write_buffer(buffer, offset, padded(data))
 
     def _pipeline(self, kernel: Kernel) -> Any:
+        assert self._opened is not None
+        key = (kernel.code, tuple(sorted(kernel.constants.items())))
+        if key not in self._opened.pipelines:
+            self._opened.pipelines[key] = self._compiled(kernel)
+        return self._opened.pipelines[key]
+
+    def _compiled(self, kernel: Kernel) -> Any:
         try:
             module = self._device.create_shader_module(label=kernel.key.file, code=kernel.code)
             return self._device.create_compute_pipeline(

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import (
@@ -34,6 +34,8 @@ class OpenDevice:
     """Adapter, driver and API: what a measurement of this device holds for."""
     is_software: bool
     notes: tuple[str, ...]
+    pipelines: dict[tuple[str, tuple[tuple[str, float], ...]], Any] = field(default_factory=dict)
+    """Compiled kernels by code and constants: self-tests and a model's plans share many."""
 
 
 def open_device(*, allow_software: bool, floor: bool) -> OpenDevice:

@@ -1,0 +1,63 @@
+"""Every architecture's tiny models against logits frozen from an independent reference.
+
+One load per model and device: a prompt goes in by chunks of 16 and then token by token, and each
+row must be the reference's, which saw it whole; then greedy text. ``quant`` files are quantised
+copies with logits of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rushlight import Model, _sync
+from tests.tools.arch_files import entries, golden, model_bytes
+from tests.tools.backends import floor_executor
+
+TOLERANCE = 2e-4
+"""Of a row's range, with a float32 cache."""
+ENTRIES = {entry["name"]: entry for entry in entries()}
+RUNS = [
+    pytest.param(name, kind, device, id=f"{name}-{kind}-{device}")
+    for name in ENTRIES
+    for kind, devices in (
+        ("f32", ("numpy", "gpu-rows", "gpu-tiles")),
+        ("quant", ("numpy", "gpu-rows")),
+    )
+    for device in devices
+]
+
+
+def load(name: str, kind: str, device: str) -> Model:
+    options: dict[str, Any] = {"kv_dtype": "f32", "n_batch": 16, "n_ctx": ENTRIES[name]["n_ctx"]}
+    device, _, variant = device.partition("-")
+    executor: Any = floor_executor() if device == "gpu" else device
+    model = Model.load(model_bytes(name, kind), executor, variant=variant or "auto", **options)
+    assert model.device.backend == {"gpu": "webgpu"}.get(device, device), model.device.notes
+    return model
+
+
+@pytest.mark.parametrize(("name", "kind", "device"), RUNS)
+def test_chunks_decoding_and_greedy_text_are_the_reference_s(
+    name: str, kind: str, device: str
+) -> None:
+    model = load(name, kind, device)
+    for prompt in golden(name, kind):
+        ids, n_rows = prompt["ids"].tolist(), len(prompt["rows"])
+        session, rows = model.session(), []
+        if len(ids) > n_rows:
+            _sync.run(session.run(ids[:-n_rows], "none"))
+        for token in ids[-n_rows:]:
+            row = _sync.run(session.run([token], "logits"))
+            assert row is not None
+            rows.append(row[0])
+        for got in (np.stack(rows), model.logits(ids)[-n_rows:]):
+            span = np.ptp(prompt["logits"], axis=-1)
+            difference = np.abs(got - prompt["logits"]).max(axis=-1) / span
+            assert (difference <= TOLERANCE).all(), difference
+        text = model.generate(ids, max_tokens=len(prompt["greedy"]), temperature=0, ignore_eos=True)
+        text.text()
+        assert text.ids == prompt["greedy"].tolist()
+    model.close()
