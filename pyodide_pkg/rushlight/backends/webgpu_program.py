@@ -91,16 +91,17 @@ async def read_small_tensors(
 ) -> dict[str, NDArray[np.float32]]:
     """What planning needs the values of: rope factors, and vectors that are not float32."""
     factors = {node.inputs["freq_factors"] for node in graph.nodes if "freq_factors" in node.inputs}
-    norms = {
+    vectors = {
         value
         for node in graph.nodes
         for port, value in node.inputs.items()
-        if port != "x" and node.op in ("rms_norm", "layer_norm")
+        if port.startswith("bias")
+        or (port != "x" and node.op in ("rms_norm", "layer_norm", "sigmoid_gate"))
     }
     values = {}
     for name in graph.weights:
         info = file.tensors[name]
-        is_vector = len(info.shape) == 1 or name in norms
+        is_vector = len(info.shape) == 1 or name in vectors
         is_odd_vector = is_vector and info.type.name != "F32"
         if (name in factors or is_odd_vector) and info.type.is_runnable:
             values[name] = await read_tensor(sources[info.part], info)
