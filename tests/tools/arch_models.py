@@ -17,6 +17,8 @@ Convert = Callable[[str, np.ndarray], Tensors | None]
 # Standard deviation of a weight times sqrt(fan in): keeps attention soft but far from uniform,
 # and every sub-layer's share of the residual stream comparable.
 GAIN = {"attn_q": 1.3, "attn_k": 1.3, "attn_output": 1.5, "ffn_gate": 1.5, "ffn_down": 1.8}
+# Wide enough that some gates of GPT-OSS pass its limit.
+GAIN |= {"ffn_gate_exps": 3.0, "ffn_up_exps": 3.0}
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ def random_values(
     if tensor.endswith(".bias"):
         return (steps * 0.25).astype(np.float32)
     width = shape[0] if spec.is_transposed(name) else math.prod(shape[1:])
+    if "_exps." in tensor:
+        width = shape[-1]
     if tensor.startswith(("token_embd", "output", "position_embd")):
         gain = 0.5 if spec.is_tied and tensor.startswith("token_embd") else 2.0
     else:

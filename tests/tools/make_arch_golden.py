@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import transformers
 
+from tests.tools import arch_expert_specs, arch_specs
 from tests.tools.arch_files import (
     FOLDER,
     INDEX,
@@ -29,9 +30,9 @@ from tests.tools.arch_files import (
     type_of,
 )
 from tests.tools.arch_models import ArchModel, random_values
-from tests.tools.arch_specs import MODELS
 from tests.unit.gguf_bytes import write_gguf
 
+MODELS = [*arch_specs.MODELS, *arch_expert_specs.MODELS]
 N_ROWS = 4  # logits kept per prompt: the last positions
 N_GREEDY = 6
 MIN_MARGIN = 4e-3  # of the range, at each greedy step: above any backend's rounding
