@@ -5,13 +5,9 @@
 //! const N_QUAD: u32 = 2u
 // import lib/step.wgsl
 // import quant as W
-override N_ROWS: u32 = 1u;
+// import lib/put.wgsl
 override N_COLS: u32 = 32u;
-override Y_COLS: u32 = 1u;
 override USE_N_OUT: u32 = 0u;
-override HAS_BIAS: u32 = 0u;
-override HAS_RESIDUAL: u32 = 0u;
-struct Params { row_start: u32, y_start: u32 }
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> W_data: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> bias: array<f32>;
@@ -40,15 +36,6 @@ fn load_x(t: u32, n: u32, g: u32, li: u32) {
     let token = min(t + i / 4u, n - 1u);
     x_tile[(i % 4u) * N_TOKEN + i / 4u] = x[token * n4 + min(g * 4u + i % 4u, n4 - 1u)];
   }
-}
-
-fn put(t: u32, row: u32, n: u32, sum: f32) {
-  if (t >= n || row >= N_ROWS) { return; }
-  let at = t * Y_COLS + params.y_start + row;
-  var v = sum;
-  if (HAS_BIAS != 0u) { v += bias[params.row_start + row]; }
-  if (HAS_RESIDUAL != 0u) { v += residual[at]; }
-  y[at] = v;
 }
 
 @compute @workgroup_size(64)

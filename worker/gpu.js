@@ -25,7 +25,7 @@ const LIMITS = /** @type {const} */ ([
 ]);
 
 /** Asked for where the adapter has them; no kernel may need one without saying so. */
-const WANTED_FEATURES = /** @type {const} */ (["timestamp-query"]);
+const WANTED_FEATURES = /** @type {const} */ (["timestamp-query", "shader-f16", "subgroups"]);
 
 /** @param {string} name "maxBufferSize" -> "max-buffer-size", wgpu-py's spelling */
 const kebab = (name) => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
@@ -75,6 +75,7 @@ export class GpuDevice {
     // The browser's version stands for its shader compiler.
     const about = [info.vendor, info.architecture, info.device, info.description];
     this.identity = [...about, navigator.userAgent].join(" | ");
+    this.minSubgroup = info.subgroupMinSize ?? 0;
     this.isSoftware = Boolean(info.isFallbackAdapter) || /swiftshader|llvmpipe/.test(this.adapterName);
     if (this.isSoftware) notes.push("The GPU adapter is software: expect low speed.");
     /** Buffers that were created and not destroyed: none while no model is loaded. */
@@ -109,9 +110,10 @@ export class GpuDevice {
   /** The device in words and numbers, for Python and for reports. */
   infoJson() {
     const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));
-    const features = [...this.device.features];
-    const { adapterName: adapter, identity, isSoftware, notes, nBuffers, bufferBytes } = this;
-    const about = { adapter, identity, isSoftware, notes, nBuffers, bufferBytes };
+    const features = [...this.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])];
+    const { adapterName: adapter, identity, isSoftware, minSubgroup, notes } = this;
+    const { nBuffers, bufferBytes } = this;
+    const about = { adapter, identity, isSoftware, minSubgroup, notes, nBuffers, bufferBytes };
     return JSON.stringify({ ...about, limits, features });
   }
 
@@ -175,8 +177,9 @@ export class GpuDevice {
       if (kind !== "state" && kind !== "params") model.addBuffer(name, nBytes);
     }
     model.addPlanBuffers();
-    const outOfMemory = await device.popErrorScope();
-    const invalid = await device.popErrorScope();
+    // Both at once, so that other models may be allocated meanwhile.
+    const popped = [device.popErrorScope(), device.popErrorScope()];
+    const [outOfMemory, invalid] = await Promise.all(popped);
     this.check();
     const failed = outOfMemory ?? invalid;
     if (failed) throw outOfDeviceMemory(failed.message);

@@ -113,7 +113,8 @@ class Model:
         ``device``: "auto", "gpu", "cpu" or "numpy". Options: ``n_ctx`` (tokens of context),
         ``kv_dtype`` ("f16" or "f32"), ``n_batch`` (tokens per prefill chunk), ``progress``
         (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name), ``variant``
-        (forces one kernel variant: "tiles" or "rows" on a GPU, "int8" or "exact" on the CPU),
+        ("exact": kernels of full precision; or forces one: "tiles" or another row of
+        ``plan/variant.py`` on a GPU, "int8" on the CPU),
         ``threads`` (of the CPU kernels; 0 is as many as suit the machine).
         Raises an ``EngineError`` that names what is wrong with the file or device.
         """

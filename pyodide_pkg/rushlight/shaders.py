@@ -1,13 +1,14 @@
 """WGSL: find the files, link imports, write the prelude, pack uniforms, map errors back.
 
-A shader file is plain WGSL with three kinds of comment that this module reads::
+A shader file is plain WGSL with four kinds of comment that this module reads::
 
     //! const D4: u32 = 16u            a constant that a plan may set; the default stands here
+    //! needs subgroups                a feature of device or language that the file uses
     // import lib/step.wgsl            that file's text, once
     // import lib/dot4.wgsl as WQ      that file's text with its prefix ``W_`` spelled ``WQ_``
     // import quant as W               a file that the kernel's key chooses (``KernelKey.imports``)
 
-Nothing else is generated but ``enable`` lines and the constants.
+Nothing else is generated but directives and the constants.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ from .plan.plan import KernelKey
 
 IMPORT = re.compile(r"^// import (?P<what>[\w./]+)(?: as (?P<prefix>\w+))?\s*$")
 CONST = re.compile(r"^//! const (?P<name>\w+): (?P<type>\w+) = (?P<value>\S+)\s*$")
+NEEDS = re.compile(r"^//! needs (?P<feature>[\w-]+)\s*$")
 OVERRIDE = re.compile(r"^\s*override (\w+)\s*:", re.MULTILINE)
 FIELD = re.compile(r"(\w+)\s*:\s*(u32|i32|f32)\s*,?")
 POSITION = re.compile(r"(?:wgsl)?:(\d+):(\d+)")
 FILE_PREFIX = re.compile(r"\bW_")
 SCALARS = {"u32": "I", "i32": "i", "f32": "f"}
-ENABLE = {"shader-f16": "enable f16;"}
-"""Feature → ``enable`` line. ``subgroups`` is left out: wgpu-native rejects the line."""
+DIRECTIVES = {
+    "shader-f16": "enable f16;",
+    "subgroups": "enable subgroups;",
+    "packed_4x8_integer_dot_product": "requires packed_4x8_integer_dot_product;",
+}
+"""How a shader that needs a feature begins."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class LinkedShader:
     file: str
     code: str
     constants: dict[str, float]
+    features: frozenset[str]
     line_map: tuple[tuple[str, int], ...]
     """(file, line) of each line of ``code``; line 0 is generated text."""
 
@@ -90,6 +97,7 @@ class _Linker:
         self.lines: list[str] = []
         self.map: list[tuple[str, int]] = []
         self.consts: dict[str, tuple[str, str]] = {}
+        self.features: set[str] = set()
 
     def add(self, path: str, prefix: str) -> None:
         """Append a file's lines, following its imports."""
@@ -102,6 +110,9 @@ class _Linker:
                 continue
             if found := CONST.match(line):
                 self.consts[found["name"]] = (found["type"], found["value"])
+                continue
+            if found := NEEDS.match(line):
+                self.features.add(found["feature"])
                 continue
             self.lines.append(FILE_PREFIX.sub(f"{prefix}_", line) if prefix else line)
             self.map.append((path, number))
@@ -119,8 +130,11 @@ class _Linker:
 
 
 @cache
-def link(key: KernelKey) -> LinkedShader:
+def link(key: KernelKey, implied: frozenset[str] = frozenset()) -> LinkedShader:
     """The whole text of a kernel.
+
+    ``implied``: features whose directive the driver's compiler rejects, though it accepts
+    what it allows.
 
     Raises ShaderCompileError for a file that does not exist, a choice the file does not offer
     (import, constant, override), or one that it needs and the key does not make.
@@ -128,24 +142,23 @@ def link(key: KernelKey) -> LinkedShader:
     linker = _Linker(key)
     linker.add(f"{key.file}.wgsl", "")
     given = dict(key.consts)
-    unknown = (
-        [f"import {p}" for p in linker.chosen if p not in linker.used]
-        + [f"const {n}" for n in given if n not in linker.consts]
-        + [f"feature {f}" for f in key.features if f not in ENABLE]
-    )
+    unknown = [f"import {p}" for p in linker.chosen if p not in linker.used] + [
+        f"const {n}" for n in given if n not in linker.consts
+    ]
     body = "\n".join(linker.lines)
     overrides = set(OVERRIDE.findall(body))
     unknown += [f"override {n}" for n, _ in key.overrides if n not in overrides]
     if unknown:
         raise ShaderCompileError(f"{key.file}.wgsl has no {', no '.join(unknown)}.")
-    prelude = [ENABLE[f] for f in key.features]
+    prelude = [DIRECTIVES[f] for f in sorted(linker.features - implied)]
     prelude += [
         f"const {name}: {kind} = {given.get(name, value)};"
         for name, (kind, value) in linker.consts.items()
     ]
     line_map = tuple([("prelude", 0)] * len(prelude) + linker.map)
     code = "\n".join([*prelude, body, ""])
-    return LinkedShader(key.file, code, dict(key.overrides), line_map)
+    features = frozenset(linker.features)
+    return LinkedShader(key.file, code, dict(key.overrides), features, line_map)
 
 
 def struct_fields(code: str, name: str) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ fn glu_rows(row: u32, li: u32) -> vec4<f32> {
     gate += WG_dot4(gate_at + g, v);
     up += WU_dot4(up_at + g, v);
   }
-  let sums = L_sum12(mat3x4<f32>(gate, up, vec4<f32>(squares, 0.0, 0.0, 0.0)), li);
+  let sums = L_sum12(mat3x4<f32>(gate, up, vec4<f32>(squares)), li);
   let scale = X_scale(sums[2].x);
   let v = sums[0] * scale;
   return vec4<f32>(activate(v.x), activate(v.y), activate(v.z), activate(v.w)) * sums[1] * scale;

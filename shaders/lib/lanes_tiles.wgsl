@@ -28,7 +28,7 @@ fn L_tree(v: vec4<f32>, li: u32, n: u32) -> u32 {
   return left;
 }
 
-// The sum over a unit, known to its first four threads, which write the result.
+// The sum over a unit: its first four threads, which write the result, each know their element.
 fn L_sum4(v: vec4<f32>, li: u32) -> vec4<f32> {
   let left = L_tree(v, li, LANES);
   let lane = li % LANES;

@@ -16,7 +16,7 @@ from rushlight.gguf.source import BytesSource, SyncAsAsync
 from rushlight.ops import OPS, Case
 from rushlight.sampling import Sampler, SamplingParams
 from rushlight.selftest import build_case
-from tests.tools.backends import GPU_VARIANTS, gpu_executor
+from tests.tools.backends import EXACT_VARIANTS, gpu_executor
 
 N_VOCAB = 6000
 RANDOM = np.random.default_rng(1).normal(size=N_VOCAB).astype(np.float32) * 3
@@ -34,10 +34,10 @@ LOGITS = {
 }
 
 
-@pytest.fixture(params=GPU_VARIANTS)
+@pytest.fixture(params=EXACT_VARIANTS)
 def device(request: pytest.FixtureRequest) -> Iterator[Executor]:
     """The GPU backend with one kernel family."""
-    executor = gpu_executor()
+    executor = gpu_executor(request.param)
     executor.variant = request.param  # type: ignore[attr-defined]
     yield executor
     executor.close()

@@ -28,7 +28,7 @@ def with_nans() -> bytes:
 def test_nan_output_is_an_error(device: str, temperature: float) -> None:
     options: dict[str, Any] = {}
     if device != "numpy":
-        gpu_executor().close()  # skips, with the reason, when there is no adapter
+        gpu_executor(device).close()  # skips, with the reason, when there is no adapter
         options = {"variant": device}
     model = Model.load(with_nans(), "numpy" if device == "numpy" else "gpu", **options)
     try:

@@ -8,9 +8,13 @@ from rushlight import _sync
 from rushlight.backends.numpy_executor import NumpyExecutor
 from rushlight.ops import Case, OpDef
 from rushlight.selftest import all_cases, check_case
-from tests.tools.backends import GPU_VARIANTS, gpu_executor
+from tests.tools.backends import gpu_executor, variant_cases
 
 CASES = [pytest.param(op, case, id=f"{op.name}/{case.name}") for op, case in all_cases()]
+VARIANT_CASES = [
+    pytest.param(variant, op, case, id=f"{op.name}/{case.name}-{variant}")
+    for variant, op, case in variant_cases()
+]
 
 
 @pytest.mark.parametrize(("op", "case"), CASES)
@@ -19,8 +23,7 @@ def test_numpy_runs_case(op: OpDef, case: Case) -> None:
     assert result.ok and result.nmse == 0.0, result
 
 
-@pytest.mark.parametrize("variant", GPU_VARIANTS)
-@pytest.mark.parametrize(("op", "case"), CASES)
-def test_native_webgpu_agrees(op: OpDef, case: Case, variant: str) -> None:
-    result = _sync.run(check_case(op, case, gpu_executor, variant=variant))
+@pytest.mark.parametrize(("variant", "op", "case"), VARIANT_CASES)
+def test_native_webgpu_agrees(variant: str, op: OpDef, case: Case) -> None:
+    result = _sync.run(check_case(op, case, lambda: gpu_executor(variant), variant=variant))
     assert result.ok, result

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from rushlight import Model
-from tests.tools.backends import GPU_VARIANTS, gpu_executor
+from tests.tools.backends import EXACT_VARIANTS, GPU_VARIANTS, gpu_executor
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 FILES = sorted(path.stem for path in GOLDEN.glob("*.gguf"))
-DEVICES = ["numpy", *(f"gpu-{variant}" for variant in GPU_VARIANTS)]
+DEVICES = ["numpy", *(f"gpu-{variant}" for variant in EXACT_VARIANTS)]
+LOSSY = {"tiles_f16": 5e-3, "tiles_int8": 0.1}
+"""How far logits may be off, of their range, with products in fewer bits."""
 KV_TOLERANCE = {"f32": 2e-4, "f16": 2e-3}
 
 
@@ -26,8 +28,9 @@ def load(name: str, device: str, kv_dtype: Any = "f32", n_batch: int = 256) -> M
     options: dict[str, Any] = {"kv_dtype": kv_dtype, "n_batch": n_batch}
     if device == "numpy":
         return Model.load(GOLDEN / f"{name}.gguf", "numpy", **options)
-    gpu_executor().close()  # skip here, with the reason, when there is no adapter
-    return Model.load(GOLDEN / f"{name}.gguf", "gpu", variant=device.split("-")[1], **options)
+    variant = device.partition("-")[2]
+    gpu_executor(variant).close()  # skip here, with the reason, when there is no adapter
+    return Model.load(GOLDEN / f"{name}.gguf", "gpu", variant=variant, **options)
 
 
 def prompts(name: str) -> list[dict[str, Any]]:
@@ -52,6 +55,23 @@ def test_logits_and_greedy_text(name: str, device: str, kv_dtype: str) -> None:
         generation = model.generate(ids, max_tokens=16, temperature=0, ignore_eos=True)
         generation.text()
         assert generation.ids == prompt["greedy"].tolist()
+
+
+def test_every_variant_is_held_to_a_tolerance() -> None:
+    assert {*EXACT_VARIANTS, *LOSSY} == set(GPU_VARIANTS)
+
+
+@pytest.mark.parametrize("variant", LOSSY)
+@pytest.mark.parametrize("name", FILES)
+def test_products_in_fewer_bits_are_off_by_no_more_than_stated(name: str, variant: str) -> None:
+    model, tolerance = load(name, f"gpu-{variant}"), LOSSY[variant]
+    assert f"prefill {variant}" in model.device.kernels
+    for prompt in prompts(name):
+        logits = model.logits(prompt["ids"].tolist())
+        difference = np.abs(logits[prompt["rows"]] - prompt["logits"]).max(axis=-1)
+        assert (difference <= tolerance * prompt["range"][prompt["rows"]]).all()
+        clear = prompt["margin"] > 2 * tolerance * prompt["range"]
+        assert (logits.argmax(axis=-1) == prompt["argmax"])[clear].all()
 
 
 @pytest.mark.parametrize("device", DEVICES)

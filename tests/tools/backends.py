@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 
 from rushlight.backends.base import Executor
+from rushlight.backends.variant_trials import COMMON_OPS
 from rushlight.backends.webgpu_common import WebGpuExecutor
 from rushlight.errors import NoAdapterError
+from rushlight.graph.rewrite import Phase
+from rushlight.ops import Case, OpDef
+from rushlight.plan.variant import BY_NAME, VARIANTS
+from rushlight.selftest import all_cases, build_case
 
-GPU_VARIANTS = ("rows", "tiles")
+GPU_VARIANTS = tuple(BY_NAME)
+EXACT_VARIANTS = tuple(variant.name for variant in VARIANTS if variant.is_exact)
 
 
-def gpu_executor() -> Executor:
-    """A native WebGPU executor on any adapter; skips (a failure under CI) when there is none."""
+def gpu_executor(variant: str = "") -> Executor:
+    """A native WebGPU executor on any adapter; skips (a failure under CI) when there is none.
+
+    With a variant it also skips, and that is no failure, where the adapter lacks a feature of it.
+    """
     from rushlight.backends.webgpu_native import NativeExecutor
 
     try:
-        return NativeExecutor(allow_software=True)
+        executor = NativeExecutor(allow_software=True)
     except NoAdapterError as error:
         pytest.skip(f"no GPU adapter: {error.message}")
+    needed = BY_NAME[variant].features if variant else ()
+    if lacking := set(needed) - executor.device.features:
+        executor.close()
+        pytest.skip(f"adapter lacks {', '.join(sorted(lacking))}")
+    return executor
 
 
 def floor_executor() -> WebGpuExecutor:
@@ -41,3 +56,17 @@ def _floor_device() -> Any:
         return NativeDevice(allow_software=True, floor=True)
     except NoAdapterError as error:
         pytest.skip(f"no GPU adapter: {error.message}")
+
+
+def variant_cases() -> Iterator[tuple[str, OpDef, Case]]:
+    """Every op case with each variant whose kernels for it differ from all before."""
+    seen = set()
+    for variant in VARIANTS:
+        for op, case in all_cases():
+            if variant.lanes == "subgroups" and op.name in COMMON_OPS:
+                continue  # as in tiles
+            phase: Phase = "decode" if build_case(op, case).n_tokens == 1 else "prefill"
+            key = variant.trait(phase, op.name), op.name, case.name
+            if key not in seen:
+                seen.add(key)
+                yield variant.name, op, case

@@ -19,11 +19,11 @@ from statistics import median
 from rushlight import _sync
 from rushlight.backends.base import Executor
 from rushlight.backends.numpy_executor import NumpyExecutor
-from rushlight.backends.variants import check_variant, default_variant
 from rushlight.backends.webgpu_common import WebGpuExecutor
 from rushlight.backends.webgpu_native import NativeDevice
 from rushlight.cli.common import print_table
 from rushlight.ops import Case, OpDef
+from rushlight.plan.variant import BY_NAME, default_variant
 from rushlight.selftest import all_cases, ask_case, build_case, load_case
 
 HEADER = ("op", "case", "kernels", "ms", "MiB", "GB/s", "wall ms")
@@ -55,12 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the measurements; give the exit status."""
     parser = argparse.ArgumentParser(prog="python build.py bench --kernels", description=__doc__)
     parser.add_argument("--device", choices=("gpu", "numpy"), default="gpu")
-    parser.add_argument("--variant", default="auto", help="kernel variant (default: the usual one)")
+    parser.add_argument("--variant", choices=("auto", *BY_NAME), default="auto", help="kernels")
     parser.add_argument("--only", metavar="OP", help="cases of one op")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of each case")
     parser.add_argument("--json", metavar="FILE", help="also write the numbers here")
     args = parser.parse_args(argv)
-    check_variant(args.variant)
     adapter, variant, timings = run(args)
     print_table(HEADER, [t.cells() for t in timings], title=f"op cases on {adapter}, {variant}")
     if args.json:
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> tuple[str, str, list[Timing]]:
     device = NativeDevice()
     variant = args.variant
     if variant == "auto":
-        variant = default_variant(device.is_software)
+        variant = default_variant(is_software=device.is_software).name
     try:
         timings = [
             time_case(op, case, WebGpuExecutor(device.fork()), args.repeats, variant)

@@ -21,13 +21,14 @@ from rushlight.gguf.reader import GgufFile
 from rushlight.graph.ir import Graph
 from rushlight.models import build_graph
 from rushlight.plan.plan import ModelPlan, Plan
-from rushlight.plan.webgpu import LOWERINGS, DeviceLimits, Variant, check_ops, plan_model
+from rushlight.plan.variant import BY_NAME
+from rushlight.plan.webgpu import LOWERINGS, DeviceLimits, check_ops, plan_model
 from rushlight.shaders import binding_modes, link
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 PLANS = Path(__file__).parent / "plans"
 MODELS = sorted(p.stem for p in GOLDEN.glob("*.gguf"))
-VARIANTS: tuple[Variant, ...] = ("rows", "tiles")
+VARIANTS = tuple(BY_NAME)
 
 
 @cache
@@ -39,7 +40,7 @@ def model(name: str) -> tuple[Graph, GgufFile]:
     return build_graph(read_config(file.metadata, file.tensors), shapes), file
 
 
-def plan(name: str, variant: Variant = "tiles", **options: Any) -> ModelPlan:
+def plan(name: str, variant: str = "tiles", **options: Any) -> ModelPlan:
     graph, file = model(name)
     options = {"n_ctx": 128, "n_batch": 32, **options}
 
@@ -72,7 +73,7 @@ def described(plan: Plan) -> str:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", MODELS)
-def test_bindings_fit_their_shaders(name: str, variant: Variant) -> None:
+def test_bindings_fit_their_shaders(name: str, variant: str) -> None:
     for one in plan(name, variant).plans.values():
         slots = {slot.name: slot for slot in one.slots}
         for dispatch in one.dispatches:
@@ -83,6 +84,7 @@ def test_bindings_fit_their_shaders(name: str, variant: Variant) -> None:
             read = {binding.slot for binding, mode in bound if mode != "read_write"}
             assert not written & read, dispatch
             assert sum(m == "read_write" for m in modes) == len(written), dispatch
+            assert link(dispatch.kernel).features <= set(BY_NAME[variant].features), dispatch
             for binding in dispatch.bindings:
                 assert binding.offset % 256 == 0
                 assert binding.offset + binding.n_bytes <= slots[binding.slot].n_bytes, dispatch
@@ -175,7 +177,7 @@ def test_plans_are_json_and_equal_when_made_twice() -> None:
 
 @pytest.mark.parametrize("name", ["llama-kquants", "gemma3-linear-q8q4"])
 @pytest.mark.parametrize(("phase", "variant"), [("decode", "tiles"), ("prefill_32", "rows")])
-def test_plan_reads_as_frozen(name: str, phase: str, variant: Variant) -> None:
+def test_plan_reads_as_frozen(name: str, phase: str, variant: str) -> None:
     """The texts in ``plans/`` show what a change does; ``PLANS=freeze`` rewrites them."""
     file = PLANS / f"{name}.{phase}.{variant}.txt"
     text = described(plan(name, variant, n_ctx=1024).plans[phase])

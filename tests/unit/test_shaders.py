@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from rushlight.backends.wgpu_adapter import IMPLIED_FEATURES, LANGUAGE_FEATURES, WANTED_FEATURES
 from rushlight.errors import ShaderCompileError
 from rushlight.plan.plan import KernelKey
 from rushlight.shaders import binding_modes, link, pack_params, shader_root, struct_fields
@@ -36,7 +37,9 @@ def test_kernel_links_and_keeps_the_floor(kernel: str) -> None:
     assert code.count("fn main(") == 1
     assert sum(mode != "uniform" for mode in modes) <= 8
     assert list(modes) == sorted(modes, key=["read", "read_write", "uniform"].index)
-    assert "enable " not in code and "subgroup" not in code
+    needs_nothing = not link(key_for(kernel)).features
+    assert needs_nothing == ("enable " not in code and "requires " not in code)
+    assert not needs_nothing or not re.search(r"subgroup|f16>|f16\(|dot4I8|pack4xI8", code)
     assert not re.search(r"\b(pow|sin|cos|unpack4xU8|unpack4xI8)\(", code)
 
 
@@ -75,7 +78,6 @@ def test_a_kernel_holds_several_storage_types() -> None:
         (KernelKey("add", imports=(("W", "quants/f32"),)), "no import W"),
         (KernelKey("add", consts=(("D4", "4u"),)), "no const D4"),
         (KernelKey("add", overrides=(("N_ROWS", 4.0),)), "no override N_ROWS"),
-        (KernelKey("add", features=("subgroups",)), "no feature subgroups"),
     ],
 )
 def test_a_choice_that_a_file_lacks_is_an_error(key: KernelKey, message: str) -> None:
@@ -116,7 +118,8 @@ def device():  # type: ignore[no-untyped-def]
         adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
     except Exception as error:
         pytest.skip(f"no GPU adapter: {error}")
-    return adapter.request_device_sync()
+    features = [name for name in WANTED_FEATURES if name in adapter.features]
+    return adapter.request_device_sync(required_features=features)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -124,11 +127,16 @@ def test_kernel_compiles(kernel: str, device) -> None:  # type: ignore[no-untype
     families = [
         {"lanes": "lib/lanes_rows", "kv": "kv/f32"},
         {"lanes": "lib/lanes_tiles", "kv": "kv/f16"},
+        {"lanes": "lib/lanes_subgroups", "kv": "kv/f16"},
     ]
     if "tiles family only" in (ROOT / f"{kernel}.wgsl").read_text(encoding="utf-8"):
         families = families[1:]
     for key in {key_for(kernel, **choices) for choices in families}:
-        device.create_shader_module(code=link(key).code, label=kernel)
+        shader = link(key, IMPLIED_FEATURES)
+        native = {WANTED_FEATURES.get(str(name), "") for name in device.features}
+        if lacking := shader.features - native - LANGUAGE_FEATURES:
+            pytest.skip(f"adapter lacks {lacking}")
+        device.create_shader_module(code=shader.code, label=kernel)
 
 
 @pytest.mark.parametrize("quant", QUANTS)

@@ -15,21 +15,24 @@ from rushlight.backends import variant_trials, variants
 from rushlight.backends.base import DeviceInfo, LoadOptions
 from rushlight.backends.file_store import FileStore, cache_dir
 from rushlight.backends.variant_trials import Trial, timed_layer, trials_for
-from rushlight.backends.variants import VARIANTS, KernelVariant, choose_variants
+from rushlight.backends.variants import choose_variants
 from rushlight.errors import DeviceError, InvalidInputError
 from rushlight.gguf.config import read_config
 from rushlight.gguf.splits import open_parts
 from rushlight.graph.verify import verify
 from rushlight.models import build_graph
+from rushlight.plan.variant import BY_NAME, VARIANTS, Variant
 
 OPTIONS = LoadOptions(n_ctx=64)
+PACKED = "packed_4x8_integer_dot_product"
 
 
 class Adapter:
     """A device that is never used: what passes and how long things take is written down."""
 
     def __init__(self, **fields: Any) -> None:
-        self.identity, self.is_software, self.features = "a card | driver 1", False, frozenset()
+        self.identity, self.is_software = "a card | driver 1", False
+        self.features: frozenset[str] = frozenset()
         self.info, self.store = DeviceInfo("webgpu", "a card"), FileStore()
         self.__dict__.update(fields)
 
@@ -51,10 +54,11 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: Any) -> Any:
     timed: list[str] = []
     bad: set[tuple[str, str]] = set()
     times = {"tiles": {"decode": 1.0, "prefill": 9.0}, "rows": {"decode": 5.0, "prefill": 2.0}}
+    times |= {name: {"decode": 9.0, "prefill": 9.0} for name in BY_NAME if name not in times}
 
-    async def failure(trial: Trial, device: Any, name: str) -> str:
-        tried.append(f"{name}/{trial.name}")
-        return "wrong" if (name, trial.phase) in bad else ""
+    async def failure(trial: Trial, device: Any, variant: Variant) -> str:
+        tried.append(f"{variant.name}/{trial.name}")
+        return "wrong" if (variant.name, trial.phase) in bad else ""
 
     async def time_variant(device: Any, name: str, layer: Any, phases: Any) -> dict[str, float]:
         timed.append(name)
@@ -156,16 +160,43 @@ def test_a_forced_variant_is_tested_but_not_timed(lab: Any) -> None:
         lab.choose(options=replace(OPTIONS, variant="columns"))
 
 
-def test_a_variant_whose_feature_is_missing_is_not_tried(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    more = (KernelVariant("tiles", features=("subgroups",)), KernelVariant("rows"))
-    monkeypatch.setattr(variants, "VARIANTS", more)
-    monkeypatch.setattr(variants, "default_variant", lambda is_software: "rows")
-    assert lab.choose().words() == "rows"
-    assert not [name for name in lab.tried if name.startswith("tiles")]
-    with pytest.raises(DeviceError, match="subgroups"):
-        lab.choose(options=replace(OPTIONS, variant="tiles"))
+def test_a_variant_whose_feature_is_missing_is_not_tried(lab: Any) -> None:
+    lab.times.update(subgroups={"decode": 0.1})
+    assert lab.choose().phases["decode"] == "tiles"
+    assert {name.partition("/")[0] for name in lab.tried} == {"tiles", "rows"}
+    with pytest.raises(DeviceError, match="lacks: subgroups"):
+        lab.choose(options=replace(OPTIONS, variant="subgroups"))
+
+
+def test_a_variant_with_a_feature_is_taken_where_it_is_faster_by_its_gain(lab: Any) -> None:
+    lab.times.update(subgroups={"decode": 0.95}, tiles_f16={"prefill": 2.5})
+    able = Adapter(features=frozenset(("subgroups", "shader-f16", PACKED)))
+    assert lab.choose(able).phases == {"decode": "subgroups", "prefill": "rows"}
+    lab.times.update(tiles_f16={"prefill": 1.4}, tiles_int8={"prefill": 1.2})
+    other = Adapter(features=able.features, identity="another")
+    assert lab.choose(other).phases["prefill"] == "tiles_f16"
+    lab.times.update(tiles_int8={"prefill": 1.0})
+    third = Adapter(features=able.features, identity="a third")
+    assert lab.choose(third).phases["prefill"] == "tiles_int8"
+    assert lab.choose(third, replace(OPTIONS, variant="exact")).phases["prefill"] == "rows"
+
+
+def test_kernels_that_variants_share_are_tested_once(lab: Any) -> None:
+    lab.choose(Adapter(features=frozenset(("shader-f16", PACKED))))
+    assert {n.split("/")[1] for n in lab.tried if n.startswith("tiles_")} == {"matmul"}
+    trials = [name.partition("/")[2] for name in lab.tried if not name.startswith("rows")]
+    products = [name for name in trials if name.startswith("matmul/")]
+    assert len(trials) - len(products) == len(set(trials) - set(products))
+
+
+def test_names_joined_allow_one_variant_for_each_phase(lab: Any) -> None:
+    able = Adapter(features=frozenset(("subgroups", "shader-f16", PACKED)))
+    joined = lab.choose(able, replace(OPTIONS, variant="subgroups+tiles_int8"))
+    assert joined.phases == {"decode": "subgroups", "prefill": "tiles_int8"}
+    assert not lab.timed
+    lab.times.update(rows={"decode": 0.1, "prefill": 2.0})
+    alone = lab.choose(able, replace(OPTIONS, variant="tiles_f16"))
+    assert alone.phases == {"decode": "rows", "prefill": "tiles_f16"}
 
 
 def test_trials_cover_the_models_ops_and_types(model: Any) -> None:

@@ -51,7 +51,8 @@ class LoadOptions:
     n_batch: int = 256
     """Most tokens in one prefill chunk."""
     variant: str | Mapping[Any, Any] = "auto"
-    """Kernel variant, one for all or by phase; "auto" lets the device be tested and timed."""
+    """Kernel variant, one for all or by phase; "auto" lets the device be tested and timed, "exact"
+    too but without the kernels that compute in fewer bits than float32."""
     self_test: bool = True
     """Whether kernels are tested on the device before they are used; see backends/variants.py."""
 

@@ -6,13 +6,13 @@ import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, get_args
+from typing import Any
 
 from ..gguf.reader import GgufFile, TensorInfo
 from ..graph.ir import Graph, Node, Weight
 from ..graph.rewrite import Phase, fuse
 from ..ops import OPS, Case, OpDef
-from ..plan.builder import Variant
+from ..plan.variant import PHASES, Variant
 from .base import LoadOptions, Progress
 from .webgpu_common import Device, WebGpuExecutor
 from .webgpu_program import Program, compile_model
@@ -24,7 +24,6 @@ COMMON_OPS = frozenset(
     )
 )
 """Ops with the same kernels in every variant (or, ``matmul_add``, with those of ``matmul``)."""
-PHASES: tuple[Phase, ...] = get_args(Phase)
 MAX_TIMED_VALUES = 1 << 29
 """Most weights of a layer that is timed: for a moment the device holds it beside the model."""
 TIMED_TOKENS = 64
@@ -64,7 +63,7 @@ class Trial:
         def executor() -> WebGpuExecutor:
             return WebGpuExecutor(device.fork(), compile_case)
 
-        result = await check_case(self.op, self.case, executor, variant)
+        result = await check_case(self.op, self.case, executor, variant.name)
         if result.ok:
             return ""
         return f"{self.name} is off by {result.nmse:.1e} (limit {result.limit:.1e}) {result.error}"
@@ -162,7 +161,7 @@ def _shortened(info: TensorInfo) -> TensorInfo:
 
 
 async def time_variant(
-    device: Device, variant: Variant, layer: TimedLayer, phases: Collection[Phase]
+    device: Device, variant: str, layer: TimedLayer, phases: Collection[Phase]
 ) -> dict[Phase, float]:
     """Milliseconds that the layer takes for one token ("decode"), and for a short prompt.
 

@@ -1,14 +1,15 @@
 """Which kernels an adapter gets: those that are right on it, and of these the fastest.
 
-A variant is a way of spreading the same work over threads. The first time an adapter is seen,
-each variant runs op cases on that very device against the numpy reference, and is dropped,
-visibly, where it fails. Of the ones left the fastest on a layer of the model's shapes is taken,
-for decode and for prefill apart. Both findings are remembered per adapter, driver and engine.
-A software adapter gets what is made for it, and another variant only where that one is wrong.
+The variants are rows of ``plan/variant.py``. The first time an adapter is seen, each runs op cases
+on that very device against the numpy reference, and is dropped, visibly, where it fails. Of the
+ones left the fastest on a layer of the model's shapes is taken, for decode and for prefill apart.
+Both findings are remembered per adapter, driver and engine. A software adapter gets what is made
+for it, and another variant only where that one is wrong.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import zlib
 from collections.abc import Mapping
@@ -20,28 +21,13 @@ from ..errors import DeviceError, DeviceLostError, EngineError, InvalidInputErro
 from ..gguf.reader import GgufFile
 from ..graph.ir import Graph
 from ..graph.rewrite import Phase
-from ..plan.builder import Variant
+from ..plan.variant import BY_NAME, PHASES, VARIANTS, Variant, default_variant
 from ..shaders import shader_root
+from .auto import is_in_event_loop
 from .base import LoadOptions, Progress, ProgressFn
 from .file_store import cache_dir
-from .variant_trials import PHASES, Trial, time_variant, timed_layer, trials_for
+from .variant_trials import Trial, time_variant, timed_layer, trials_for
 from .webgpu_common import Device
-
-
-@dataclass(frozen=True)
-class KernelVariant:
-    """A way of running every op: the planner's name for it, and the device features it needs."""
-
-    name: Variant
-    features: tuple[str, ...] = ()
-    is_for_software: bool = False
-    """Whether it is what a software adapter is expected to want."""
-
-
-CLEARLY_FASTER = 1.2
-
-VARIANTS = (KernelVariant("tiles"), KernelVariant("rows", is_for_software=True))
-"""Every variant; a new one is a row here and the files that the planner picks by its name."""
 
 
 class Store(Protocol):
@@ -58,7 +44,7 @@ class Store(Protocol):
 class Choice:
     """The variant of each phase, what was dropped on the way, and the times that decided."""
 
-    phases: Mapping[Phase, Variant]
+    phases: Mapping[Phase, str]
     notes: tuple[str, ...] = ()
     times_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -70,18 +56,25 @@ class Choice:
         return ", ".join(f"{phase} {name}" for phase, name in self.phases.items())
 
 
-def check_variant(name: str) -> None:
-    """Raise InvalidInputError unless ``name`` is "auto" or a variant."""
-    names = ["auto", *(variant.name for variant in VARIANTS)]
-    if name not in names:
+def candidates_for(text: str) -> dict[Phase, list[Variant]]:
+    """The variants that a caller allows in each phase.
+
+    "auto" allows all, "exact" those that compute in float32. Names, joined by "+", allow only
+    these in the phases where they differ from the others, and all in the rest. Raises
+    InvalidInputError for a name that is none.
+    """
+    names = set(text.split("+"))
+    if text not in ("auto", "exact") and not names <= set(BY_NAME):
+        known = ["auto", "exact", *BY_NAME]
         raise InvalidInputError(
-            f"The kernel variant {name!r} is unknown.", hint=f"Choose one of: {', '.join(names)}."
+            f"The kernel variant {text!r} is unknown.",
+            hint=f"Choose one of: {', '.join(known)}; or two joined, as in subgroups+tiles_f16.",
         )
-
-
-def default_variant(is_software: bool) -> Variant:
-    """What to run where nothing was tested or timed."""
-    return next(v.name for v in VARIANTS if v.is_for_software == is_software)
+    found: dict[Phase, list[Variant]] = {}
+    for phase in PHASES:
+        able = [v for v in VARIANTS if phase in v.phases and (v.is_exact or text != "exact")]
+        found[phase] = [v for v in able if v.name in names] or able
+    return found
 
 
 async def choose_variants(
@@ -89,79 +82,122 @@ async def choose_variants(
 ) -> Choice:
     """The kernels for a model on a device.
 
-    ``options.variant`` forces one: it is tested but not timed, and refused if it is wrong.
+    Where ``options.variant`` forces one it is tested but not timed, and refused if it is wrong.
     Raises DeviceError when no variant passes its self-test.
     """
     assert isinstance(options.variant, str)
-    check_variant(options.variant)
-    candidates = [v for v in VARIANTS if options.variant in ("auto", v.name)]
-    missing = {f for v in candidates for f in v.features} - device.features
-    usable = [v.name for v in candidates if not missing & set(v.features)]
-    if not usable:
-        raise DeviceError(
-            f"The kernels {options.variant!r} need what this adapter lacks: {sorted(missing)}.",
-            hint="Use the variant 'auto'.",
-        )
+    usable = _usable(device, options.variant)
     memory = await _Memory.of(device)
     trials = trials_for(graph, file)
-    favourite = default_variant(device.is_software)
+    favourite = default_variant(is_software=device.is_software)
+    waiting = {phase: sorted(usable[phase], key=lambda v: v != favourite) for phase in PHASES}
     right: dict[Phase, list[Variant]] = {phase: [] for phase in PHASES}
     notes = []
-    for name in sorted(usable, key=lambda name: name != favourite):
-        failures = await _test(memory, device, name, trials, progress)
-        for phase in PHASES:
-            if phase in failures:
-                notes.append(f"{name} kernels are not used for {phase} here: {failures[phase]}.")
+    while pairs := _next_to_test(waiting, right, device.is_software):
+        await _test(memory, device, pairs, trials, progress)
+        for phase, variant in pairs:
+            if failure := memory.failure(phase, variant, trials):
+                name = variant.name
+                notes.append(f"{name} kernels are not used for {phase} here: {failure}.")
             else:
-                right[phase].append(name)
-        if device.is_software and all(right.values()):
-            break  # nothing is faster there than what is made for it, and compiling takes seconds
-    for names in right.values():
-        if not names:
+                right[phase].append(variant)
+    for variants in right.values():
+        if not variants:
             raise DeviceError(
                 f"No kernels give right answers on {device.info.adapter}: {' '.join(notes)}",
                 hint="Use the CPU instead, and report this with the adapter's name.",
             )
     times = await _times(memory, device, graph, file, right, progress)
     await memory.save()
-    favourite = default_variant(device.is_software)
-    phases = {
-        phase: _best(names, times.get(phase, {}), favourite) for phase, names in right.items()
-    }
+    phases = {phase: _best(right[phase], times.get(phase, {}), favourite) for phase in PHASES}
     return Choice(phases, tuple(notes), times)
 
 
-def _best(names: list[Variant], times: Mapping[str, float], favourite: Variant) -> Variant:
-    """The fastest; the expected one unless another is clearly faster, since timings are noisy."""
+def _usable(device: Device, text: str) -> dict[Phase, list[Variant]]:
+    """Of the variants that are allowed, those whose features the device has."""
+    usable: dict[Phase, list[Variant]] = {}
+    for phase, variants in candidates_for(text).items():
+        usable[phase] = [v for v in variants if set(v.features) <= device.features]
+        if not usable[phase]:
+            missing = {f for v in variants for f in v.features} - device.features
+            raise DeviceError(
+                f"The kernels {text!r} need what this adapter lacks: {', '.join(sorted(missing))}.",
+                hint="Use the variant 'auto'.",
+            )
+    return usable
 
-    def rank(name: Variant) -> tuple[float, bool]:
-        is_other = name != favourite
-        return times.get(name, 0.0) * (CLEARLY_FASTER if is_other else 1.0), is_other
 
-    return min(names, key=rank)
+def _next_to_test(
+    waiting: dict[Phase, list[Variant]], right: Mapping[Phase, list[Variant]], is_software: bool
+) -> list[tuple[Phase, Variant]]:
+    """Takes what is tested next from what waits: all, or one by one until something is right.
+
+    On a software adapter nothing is faster than what is made for it, and compiling takes seconds.
+    """
+    pairs = []
+    for phase, variants in waiting.items():
+        if is_software and right[phase]:
+            continue
+        n = 1 if is_software else len(variants)
+        pairs += [(phase, variant) for variant in variants[:n]]
+        del variants[:n]
+    return pairs
+
+
+def _best(variants: list[Variant], times: Mapping[str, float], favourite: Variant) -> str:
+    """The fastest; the expected one unless another is faster by its ``gain``."""
+
+    def rank(variant: Variant) -> tuple[float, bool]:
+        is_other = variant != favourite
+        return times.get(variant.name, 0.0) * (variant.gain if is_other else 1.0), is_other
+
+    return min(variants, key=rank).name
 
 
 async def _test(
-    memory: _Memory, device: Device, name: Variant, trials: tuple[Trial, ...], progress: ProgressFn
-) -> dict[Phase, str]:
-    """The first failure of a variant in each phase where it has one."""
-    failures: dict[Phase, str] = {}
-    for i, trial in enumerate(trials):
-        if trial.phase in failures:
-            continue
-        key = f"{name}/{trial.name}"
-        if key not in memory.tests:
-            progress(Progress("plan", f"Checking the kernels ({name})", i, len(trials)))
-            memory.tests[key] = await _failure(device, name, trial)
-        if memory.tests[key]:
-            failures[trial.phase] = memory.tests[key]
-    return failures
+    memory: _Memory,
+    device: Device,
+    pairs: list[tuple[Phase, Variant]],
+    trials: tuple[Trial, ...],
+    progress: ProgressFn,
+) -> None:
+    """Put what the variants' kernels do on the trials into the memory.
+
+    In an event loop the trials run together: while the driver compiles one's kernels, others are
+    planned. Then a failure counts only if it shows up alone too, since errors of a device do not
+    say whose they are.
+    """
+    wanted: dict[str, tuple[Variant, Trial]] = {}
+    for phase, variant in pairs:
+        for trial in trials:
+            key = _trait_key(variant, trial)
+            if trial.phase == phase and key not in memory.tests:
+                wanted.setdefault(key, (variant, trial))
+    n_done = 0
+
+    async def one(key: str) -> None:
+        nonlocal n_done
+        variant, trial = wanted[key]
+        progress(Progress("plan", f"Checking the kernels ({variant.name})", n_done, len(wanted)))
+        memory.tests[key] = await _failure(device, variant, trial)
+        n_done += 1
+
+    if is_in_event_loop():
+        await asyncio.gather(*(one(key) for key in wanted))
+        wanted = {key: value for key, value in wanted.items() if memory.tests[key]}
+    for key in wanted:
+        await one(key)
 
 
-async def _failure(device: Device, name: Variant, trial: Trial) -> str:
+def _trait_key(variant: Variant, trial: Trial) -> str:
+    """How the memory calls a trial of a variant's kernels; others may have them too."""
+    return f"{variant.trait(trial.phase, trial.op.name)}/{trial.name}"
+
+
+async def _failure(device: Device, variant: Variant, trial: Trial) -> str:
     """What is wrong with a variant on one case; empty if nothing."""
     try:
-        return await trial.failure(device, name)
+        return await trial.failure(device, variant)
     except DeviceLostError:
         raise
     except EngineError as error:
@@ -177,19 +213,20 @@ async def _times(
     progress: ProgressFn,
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of each variant on the model's first layer, where there is a choice."""
-    names = list(dict.fromkeys(n for names in right.values() if len(names) > 1 for n in names))
+    names = list(dict.fromkeys(v.name for all_ in right.values() if len(all_) > 1 for v in all_))
     layer = None if device.is_software or not names else timed_layer(graph, file)
     if layer is None:
         return {}
     known = memory.times.setdefault(layer.words(), {})
     for i, name in enumerate(names):
-        phases = [p for p in PHASES if name in right[p] and name not in known.get(p, {})]
+        variant = BY_NAME[name]
+        phases = [p for p in PHASES if variant in right[p] and name not in known.get(p, {})]
         if not phases:
             continue
         progress(Progress("plan", f"Timing the kernels ({name})", i, len(names)))
         for phase, ms in (await time_variant(device, name, layer, phases)).items():
             known.setdefault(phase, {})[name] = round(ms, 4)
-    return {p: {n: known[p][n] for n in right[p]} for p in PHASES if len(right[p]) > 1}
+    return {p: {v.name: known[p][v.name] for v in right[p]} for p in PHASES if len(right[p]) > 1}
 
 
 class _Memory:
@@ -215,8 +252,13 @@ class _Memory:
 
     @property
     def tests(self) -> dict[str, str]:
-        """Failure of each "variant/op/case"; empty for one that passed."""
+        """Failure of each "trait/op/case"; empty for one that passed."""
         return cast("dict[str, str]", self._known["tests"])
+
+    def failure(self, phase: Phase, variant: Variant, trials: tuple[Trial, ...]) -> str:
+        """The first thing that is wrong with a variant that was tested; empty if nothing."""
+        found = (self.tests[_trait_key(variant, t)] for t in trials if t.phase == phase)
+        return next((failure for failure in found if failure), "")
 
     @property
     def times(self) -> dict[str, dict[str, dict[str, float]]]:

@@ -23,6 +23,7 @@ from ..plan.plan import WeightUpload
 from .base import DeviceInfo, Progress, ProgressFn, RunStats
 from .profile import Profile
 from .webgpu_common import (
+    MIN_SUBGROUP,
     Compile,
     RunCancelledError,
     WebGpuExecutor,
@@ -93,7 +94,8 @@ class BrowserDevice:
         self._model: Any = None
         about = json.loads(gpu.infoJson())
         self.limits: Mapping[str, int] = about["limits"]
-        self.features = frozenset(about["features"])
+        self.features, self.implied_features = frozenset(about["features"]), frozenset[str]()
+        self.min_subgroup = int(about["minSubgroup"]) or MIN_SUBGROUP
         self.info = DeviceInfo("webgpu", about["adapter"], tuple(about["notes"]))
         self.is_software = bool(about["isSoftware"])
         self.identity = str(about["identity"])

@@ -58,6 +58,8 @@ FLOOR_LIMITS: Mapping[str, int] = {
 }
 """The limits every WebGPU device grants; the ones this engine cares about."""
 
+MIN_SUBGROUP = 4
+"""Threads that every subgroup has, on any device that has subgroups."""
 SUBMIT_TARGET_MS = 30.0
 STAGING_BYTES = 32 << 20
 BLOCKS_ALIGN = 64
@@ -76,6 +78,11 @@ class Device(Protocol):
     info: DeviceInfo
     limits: Mapping[str, int]
     features: frozenset[str]
+    """WebGPU features that it has, and features of its WGSL."""
+    implied_features: frozenset[str]
+    """Of these, the ones that its compiler has no directive for."""
+    min_subgroup: int
+    """Threads that a subgroup has at least."""
     is_software: bool
     identity: str
     """Adapter, driver and API: what a test or measurement of this device holds for."""

@@ -31,7 +31,7 @@ from .webgpu_common import (
 )
 from .webgpu_program import Kernel, Program
 from .webgpu_step import Step, binding_bytes
-from .wgpu_adapter import OpenDevice, device_errors, open_device
+from .wgpu_adapter import IMPLIED_FEATURES, OpenDevice, device_errors, open_device
 
 FENCE_BYTES = 4
 _DRIVER_LINE = re.compile(r"wgsl:(\d+):(\d+)")
@@ -64,7 +64,8 @@ class NativeDevice:
         self._is_shared = shared is not None
         self._wgpu, self._device = opened.wgpu, opened.device
         self.limits: Mapping[str, int] = opened.limits
-        self.features = frozenset(str(f) for f in self._device.features)
+        self.features, self.implied_features = opened.features, IMPLIED_FEATURES
+        self.min_subgroup = opened.min_subgroup
         self.identity, self.is_software = opened.identity, opened.is_software
         self.store = FileStore()
         self.info = DeviceInfo("webgpu", opened.name, opened.notes)

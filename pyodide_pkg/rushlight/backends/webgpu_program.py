@@ -16,6 +16,7 @@ from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
 from ..plan.builder import DeviceLimits
 from ..plan.plan import Binding, KernelKey, ModelPlan, Plan, WeightUpload
+from ..plan.variant import default_variant
 from ..plan.webgpu import check_ops, plan_model
 from ..shaders import link
 from .base import LoadOptions
@@ -27,6 +28,8 @@ class Adapter(Protocol):
 
     limits: Mapping[str, int]
     is_software: bool
+    implied_features: frozenset[str]
+    min_subgroup: int
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,11 @@ async def compile_model(
     limits = DeviceLimits(
         min(device.limits["max-storage-buffer-binding-size"], device.limits["max-buffer-size"]),
         device.limits["max-compute-workgroups-per-dimension"],
+        device.min_subgroup,
     )
     variant = options.variant
-    if variant == "auto":
-        variant = "rows" if device.is_software else "tiles"
+    if variant in ("auto", "exact"):
+        variant = default_variant(is_software=device.is_software).name
     model_plan = plan_model(
         graph,
         file,
@@ -76,12 +80,12 @@ async def compile_model(
         n_batch=options.n_batch,
         kv_dtype=options.kv_dtype,
         limits=limits,
-        variant=variant,  # type: ignore[arg-type]  # checked where it is chosen
+        variant=variant,
         read_tensor=small.__getitem__,
     )
     plans = tuple(model_plan.plans.values())
     keys = dict.fromkeys(d.kernel for plan in plans for d in plan.dispatches)
-    linked = {key: link(key) for key in keys}
+    linked = {key: link(key, device.implied_features) for key in keys}
     kernels = tuple(Kernel(k, s.code, s.constants, s.locate) for k, s in linked.items())
     return Program(model_plan, plans, kernels)
 

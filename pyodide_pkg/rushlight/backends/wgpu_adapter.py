@@ -16,10 +16,17 @@ from ..errors import (
     NoAdapterError,
     OutOfDeviceMemoryError,
 )
-from .webgpu_common import FLOOR_LIMITS
+from .webgpu_common import FLOOR_LIMITS, MIN_SUBGROUP
 
-WANTED_FEATURES = ("timestamp-query",)
-"""Asked for where the adapter has them; no kernel may need one without saying so."""
+WANTED_FEATURES = {
+    "timestamp-query": "timestamp-query", "shader-f16": "shader-f16", "subgroup": "subgroups",
+}  # fmt: skip
+"""Asked for where the adapter has them, and WebGPU's names for them; no kernel may need one
+without saying so."""
+LANGUAGE_FEATURES = frozenset(("packed_4x8_integer_dot_product",))
+"""What wgpu-native's compiler always accepts, without listing it."""
+IMPLIED_FEATURES = frozenset(("subgroups",))
+"""What its compiler accepts where the device has it, but only without the directive."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class OpenDevice:
     """Adapter, driver and API: what a measurement of this device holds for."""
     is_software: bool
     notes: tuple[str, ...]
+    features: frozenset[str]
+    min_subgroup: int
     pipelines: dict[tuple[str, tuple[tuple[str, float], ...]], Any] = field(default_factory=dict)
     """Compiled kernels by code and constants: self-tests and a model's plans share many."""
 
@@ -62,6 +71,9 @@ def open_device(*, allow_software: bool, floor: bool) -> OpenDevice:
         " | ".join(str(part) for part in about),
         is_software,
         notes,
+        LANGUAGE_FEATURES | {WANTED_FEATURES[name] for name in features},
+        # Spelled so by wgpu-py 0.32.
+        int(info.get("subgroup_min_size") or info.get("stackgroup_min_size") or MIN_SUBGROUP),
     )
 
 

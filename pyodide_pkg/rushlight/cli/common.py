@@ -18,6 +18,7 @@ from ..backends.base import KvDtype, ProgressFn
 from ..backends.base import Progress as Step
 from ..errors import InvalidInputError, shown_text
 from ..model import Model
+from ..plan.variant import BY_NAME
 
 MAX_SHOWN = 2000
 """Characters of one cell or line about a file; a tensor's name has at most half as many."""
@@ -40,9 +41,10 @@ VariantOption = Annotated[
     str,
     typer.Option(
         "--variant",
-        metavar="auto|rows|tiles|int8|exact",
-        help="Force one kind of kernels: rows or tiles on a GPU (auto tests and times them on this "
-        "adapter, once), int8 (auto) or exact activations on the CPU.",
+        metavar="auto|exact|NAME",
+        help=f"Kernels: auto tests and times them on this adapter, once; exact leaves out those "
+        f"that compute in fewer bits than float32. Forced on a GPU: {', '.join(BY_NAME)}, or one "
+        "for each phase, as in subgroups+tiles_f16. On the CPU: int8 (auto) or exact.",
     ),
 ]
 ThreadsOption = Annotated[

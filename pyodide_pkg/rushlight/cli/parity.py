@@ -45,23 +45,21 @@ def parity_command(
     json_out: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the results here.")
     ] = None,
-    variant: VariantOption = "auto",
+    variant: VariantOption = "exact",
     threads: ThreadsOption = 0,
     floor: FloorFlag = False,
 ) -> None:
     """Compare a backend with frozen reference answers; exit status 1 on a mismatch.
 
     Token ids, the most likely token at every position, the greedy continuation and the last
-    logits must agree, wherever the reference itself was decided. The CPU answers with its exact
-    kernels unless --variant says int8.
+    logits must agree, wherever the reference itself was decided. Kernels that compute in fewer
+    bits answer only if --variant names them.
 
         rushlight parity -m model.gguf --data tests/data/gemma3-270m.json --device cpu --limit 4
     """
     wanted = tuple(name.strip() for name in names.split(",")) if names else ()
     items = read_items(data, names=wanted, limit=limit)
     n_ctx = max(len(item.ids) + len(item.greedy) for item in items) + 1
-    if variant == "auto" and device == "cpu":
-        variant = "exact"  # activations of 8 bits are no match for the reference's tolerance
     with OutFile(json_out) if json_out else nullcontext() as file:
         loaded, _ = load_model(
             model,

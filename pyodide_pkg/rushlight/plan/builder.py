@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from ..errors import UnsupportedOpError
 from ..graph.ir import Attr, Graph, Node, Shape
@@ -20,9 +19,9 @@ from .plan import (
     KernelKey,
     Plan,
 )
+from .variant import Variant
 from .weights import WeightStore
 
-Variant = Literal["rows", "tiles"]
 VALUE = "%"
 """Marks a binding to a value that memory planning has not placed yet."""
 STEP = Binding("input", 0, 16)
@@ -34,6 +33,8 @@ class DeviceLimits:
 
     max_binding_bytes: int = 128 << 20
     max_workgroups: int = 65535
+    min_subgroup: int = 4
+    """Fewest threads of a subgroup, a power of two; WebGPU's smallest where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class PlanBuilder:
     _n_bytes: dict[str, int] = field(default_factory=dict)
     _alias: dict[str, str] = field(default_factory=dict)
     _pinned: dict[str, str] = field(default_factory=dict)
+    _derived: dict[tuple[str, str], list[Binding]] = field(default_factory=dict)
     _params: bytearray = field(default_factory=bytearray)
     _params_at: dict[bytes, int] = field(default_factory=dict)
 
@@ -89,11 +91,20 @@ class PlanBuilder:
     @property
     def is_rows(self) -> bool:
         """Whether kernels of the rows family are wanted."""
-        return self.options.variant == "rows"
+        return self.options.variant.lanes == "rows"
 
     def lanes(self) -> tuple[str, str]:
         """The import that spreads a unit's work over threads."""
-        return ("L", "lib/lanes_rows" if self.is_rows else "lib/lanes_tiles")
+        return ("L", f"lib/lanes_{self.options.variant.lanes}")
+
+    def lane_sizes(self, lanes: int) -> dict[str, float]:
+        """What the lanes file must know where ``lanes`` threads share a unit."""
+        if self.is_rows:
+            return {}
+        sizes: dict[str, float] = {"LANES": lanes}
+        if self.options.variant.lanes == "subgroups":
+            sizes["MIN_SUBGROUP"] = self.options.limits.min_subgroup
+        return sizes
 
     def kv_import(self) -> tuple[str, str]:
         """The import that reads and writes cache elements."""
@@ -123,6 +134,16 @@ class PlanBuilder:
         name = f"{value}.{name}"
         self._n_bytes[name] = n_bytes
         return Binding(VALUE + name, 0, n_bytes)
+
+    def derived(
+        self, x: str, form: str, sizes: Sequence[int], emit: Callable[..., None]
+    ) -> list[Binding]:
+        """Another form of a value, in parts of these many bytes; emitted when first asked for."""
+        key = (self._alias.get(x, x), form)
+        if key not in self._derived:
+            self._derived[key] = [self.temp(f"{x}.{form}", n_bytes) for n_bytes in sizes]
+            emit(*self._derived[key])
+        return self._derived[key]
 
     def alias(self, name: str, same_as: str) -> None:
         """Make ``name`` another name of ``same_as``."""

@@ -305,7 +305,7 @@ def lower_sigmoid_gate(b: PlanBuilder, node: Node) -> None:
         imports=[b.lanes()],
         overrides={
             "WG_SIZE": size,
-            **({} if b.is_rows else {"LANES": size}),
+            **b.lane_sizes(size),
             "N_COLS": n_cols,
             "N_A": b.n_cols(a),
             "USE_N_OUT": symbol == "n_out",

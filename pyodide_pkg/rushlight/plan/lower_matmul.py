@@ -35,7 +35,7 @@ def matvec_size(
     lanes, n_groups = 8, -(-n_cols // 16)
     while lanes < size and units * lanes < THREADS_WANTED and lanes * 2 <= n_groups:
         lanes *= 2
-    return {"WG_SIZE": size, "LANES": lanes}, b.fold(-(-units * lanes // size))
+    return {"WG_SIZE": size, **b.lane_sizes(lanes)}, b.fold(-(-units * lanes // size))
 
 
 def lower_get_rows(b: PlanBuilder, node: Node) -> None:
@@ -93,25 +93,29 @@ def product(
         b.value(residual) if residual else b.weights.zero(),
     ]
     n = b.max_rows(symbol)
-    factor = padded(b, x)
+    narrow = NARROW.get(b.options.variant.product) if n > 1 and symbol == "n_tokens" else None
+    values = narrow(b, x) if narrow else [padded(b, x)]
     for chunk in b.weights.matrix(weight):
         file, sizes, grid = _product_kernel(b, chunk, n)
+        if narrow:
+            file = f"matmul_{b.options.variant.product}"
+        else:
+            sizes["USE_N_OUT"] = symbol == "n_out"
         b.emit(
             file,
-            [factor, chunk.binding, *added, y],
+            [*values, chunk.binding, *added, y],
             grid,
             imports=[("W", chunk.quant), *([b.lanes()] if file == "matvec" else [])],
             overrides={
                 "N_ROWS": chunk.n_rows,
                 "N_COLS": chunk.n_cols_padded,
                 "Y_COLS": y_cols,
-                "USE_N_OUT": symbol == "n_out",
                 "HAS_BIAS": bias is not None,
                 "HAS_RESIDUAL": residual is not None,
                 **sizes,
                 **chunk.overrides(),
             },
-            consts={"N_QUAD": token_quads(n)} if file == "matmul_tiles" else {},
+            consts={"N_QUAD": token_quads(n)} if file.startswith("matmul_tiles") else {},
             params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
             label=f"{file} {chunk.binding.slot}",
         )
@@ -135,6 +139,35 @@ def padded(b: PlanBuilder, x: str, n_part: int = 1) -> Binding:
 def in_one(*weights: tuple[WeightChunk, ...]) -> bool:
     """Whether a fused kernel can read these weights: in one binding each, in whole fours."""
     return all(len(chunks) == 1 and chunks[0].n_cols % 4 == 0 for chunks in weights)
+
+
+def narrow_f16(b: PlanBuilder, x: str) -> list[Binding]:
+    """A value as float16 with a scale per row; made once for all products that read it."""
+    n, n_cols = b.options.n_tokens_max, -(-b.n_cols(x) // 4) * 4
+
+    def emit(values: Binding, scales: Binding) -> None:
+        overrides = {"N_COLS": n_cols}
+        b.emit("narrow_f16", [padded(b, x), values, scales], b.fold(n), overrides=overrides)
+
+    return b.derived(x, "f16", (n * n_cols * 2, n * 4), emit)
+
+
+def narrow_int8(b: PlanBuilder, x: str) -> list[Binding]:
+    """A value as int8 with a scale per 32 columns; made once for all products that read it."""
+    n_cols = -(-b.n_cols(x) // 4) * 4
+    n_blocks = b.options.n_tokens_max * -(-n_cols // 32)
+
+    def emit(codes: Binding, scales: Binding) -> None:
+        overrides = {"WG_SIZE": 64, "N_COLS": n_cols}
+        grid = b.fold(-(-n_blocks // 64))
+        b.emit("narrow_int8", [padded(b, x), codes, scales], grid, overrides=overrides)
+
+    return b.derived(x, "int8", (n_blocks * 32, n_blocks * 4), emit)
+
+
+NARROW = {"tiles_f16": narrow_f16, "tiles_int8": narrow_int8}
+"""What the products of these variants read instead of float32. The head keeps to float32: it has
+few rows in a prefill, and an error of its logits is the answer's."""
 
 
 def _product_kernel(

@@ -30,7 +30,7 @@ def emit_norm(
     size = 8 if alone else power_of_two(n_cols // 8, 32, 256)
     overrides: dict[str, float] = {
         "WG_SIZE": size,
-        **({} if alone else {"LANES": size}),
+        **({} if alone else b.lane_sizes(size)),
         "N_COLS": n_cols,
         "EPS": float(b.attrs(node)["eps"]),  # type: ignore[arg-type]
         "USE_N_OUT": symbol == "n_out",

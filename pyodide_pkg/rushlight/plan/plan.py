@@ -29,7 +29,6 @@ class KernelKey:
     imports: tuple[tuple[str, str], ...] = ()
     consts: tuple[tuple[str, str], ...] = ()
     overrides: tuple[tuple[str, float], ...] = ()
-    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

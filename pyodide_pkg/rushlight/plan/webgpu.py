@@ -16,11 +16,12 @@ from . import lower_fused as fused
 from . import lower_matmul as matmul
 from . import lower_rows as rows
 from . import lower_sampling as sampling
-from .builder import DeviceLimits, PlanBuilder, PlanOptions, Variant
+from .builder import DeviceLimits, PlanBuilder, PlanOptions
 from .plan import Binding, ModelPlan, Plan
+from .variant import BY_NAME
 from .weights import ReadTensor, WeightStore
 
-__all__ = ["LOWERINGS", "DeviceLimits", "Variant", "check_ops", "plan_graph", "plan_model"]
+__all__ = ["LOWERINGS", "DeviceLimits", "check_ops", "plan_graph", "plan_model"]
 
 Lowering = Callable[[PlanBuilder, Node], None]
 LOWERINGS: Mapping[str, Lowering] = {
@@ -81,13 +82,14 @@ def plan_model(
     n_batch: int = 256,
     kv_dtype: str = "f16",
     limits: DeviceLimits | None = None,
-    variant: Variant | Mapping[Phase, Variant] = "tiles",
+    variant: str | Mapping[Phase, str] = "tiles",
     read_tensor: ReadTensor,
 ) -> ModelPlan:
     """Plans "decode" and "prefill_N" for a model, with the weights and constants they share.
 
-    ``read_tensor`` gives the float32 values of a small tensor (rope factors, a norm weight that
-    is not float32). Raises UnsupportedOpError or UnsupportedTypeError before any weight is read.
+    ``variant`` names one of ``VARIANTS``, for all plans or by phase; ``read_tensor`` gives the
+    float32 values of a small tensor (rope factors, a norm weight that is not float32).
+    Raises UnsupportedOpError or UnsupportedTypeError before any weight is read.
     """
     if n_ctx < 1 or n_batch < 1:
         raise InvalidInputError(f"n_ctx is {n_ctx} and n_batch {n_batch}; both must be positive.")
@@ -105,7 +107,7 @@ def plan_model(
     plans = {}
     for name, phase, n in phases:
         n_out = max(1, min(n, min(LOGITS_BYTES, limits.max_binding_bytes) // (n_vocab * 4)))
-        options = PlanOptions(name, n, n_out, n_ctx, kv_dtype, by_phase[phase], limits)
+        options = PlanOptions(name, n, n_out, n_ctx, kv_dtype, BY_NAME[by_phase[phase]], limits)
         plans[name] = plan_graph(fuse(graph, phase), store, options)
     return ModelPlan(plans, tuple(store.uploads), dict(store.constants))
 
