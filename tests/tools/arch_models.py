@@ -50,7 +50,7 @@ class ArchModel:
 
     def is_transposed(self, name: str) -> bool:
         """Whether a parameter is [n_in, n_out] (GPT-2's Conv1D)."""
-        return ".c_" in name
+        return self.architecture == "gpt2" and ".c_" in name
 
     def tensors_of(self, name: str, values: np.ndarray) -> Tensors:
         """The file's tensors that a parameter becomes."""
@@ -141,3 +141,13 @@ def llama3_factors(rope: Mapping[str, Any], head_dim: int) -> np.ndarray:
     wavelengths = 2 * math.pi / frequencies
     smooth = np.clip((n_old / wavelengths - low) / (high - low), 0, 1)
     return (1 / ((1 - smooth) / factor + smooth)).astype(np.float32)
+
+
+def stacked(tensors: Tensors) -> Tensors:
+    """Parts of one tensor, named ``NAME#0``, ``NAME#1`` …, put together as its rows."""
+    whole = {name: values for name, values in tensors.items() if "#" not in name}
+    parts = dict.fromkeys(name.split("#")[0] for name in tensors if "#" in name)
+    for name in parts:
+        rows = [v for key, v in tensors.items() if key.split("#")[0] == name]
+        whole[name] = np.stack(rows)
+    return whole

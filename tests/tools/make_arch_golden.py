@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import transformers
 
-from tests.tools import arch_expert_specs, arch_specs
+from tests.tools import arch_expert_specs, arch_more_specs, arch_specs
 from tests.tools.arch_files import (
     FOLDER,
     INDEX,
@@ -29,10 +29,10 @@ from tests.tools.arch_files import (
     quantized_copy,
     type_of,
 )
-from tests.tools.arch_models import ArchModel, random_values
+from tests.tools.arch_models import ArchModel, random_values, stacked
 from tests.unit.gguf_bytes import write_gguf
 
-MODELS = [*arch_specs.MODELS, *arch_expert_specs.MODELS]
+MODELS = [*arch_specs.MODELS, *arch_more_specs.MODELS, *arch_expert_specs.MODELS]
 N_ROWS = 4  # logits kept per prompt: the last positions
 N_GREEDY = 6
 MIN_MARGIN = 4e-3  # of the range, at each greedy step: above any backend's rounding
@@ -91,7 +91,7 @@ def fill(spec: ArchModel, model: torch.nn.Module) -> dict[str, np.ndarray]:
             tensors |= spec.tensors_of(name, values)
         for name, buffer in model.named_buffers():
             tensors |= spec.buffer_tensors(name, buffer.numpy())
-    return {name: np.ascontiguousarray(v, np.float32) for name, v in tensors.items()}
+    return {name: np.ascontiguousarray(v, np.float32) for name, v in stacked(tensors).items()}
 
 
 def round_trip(spec: ArchModel, model: torch.nn.Module) -> None:
