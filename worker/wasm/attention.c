@@ -1,22 +1,24 @@
 // Causal attention with an online softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
 //
 // A share is the queries of some tokens and of the heads that read one key head: its keys are read
-// once, tile by tile. One token's keys are split into parts instead, joined by the last to finish.
+// once, tile by tile. One token's keys are split into parts instead, joined by the last to finish,
+// and a part takes all key heads with it, since they lie side by side.
 #include "attention_tiles.h"
 #include "last_share.h"
 
-enum { MAX_ROWS = 32, PART_KEYS = 128, SCRATCH_VALUES = SCRATCH_BYTES / 4 };
+enum { MAX_ROWS = 32, MAX_TILES = 16, PART_VALUES = 1 << 16, SCRATCH_VALUES = SCRATCH_BYTES / 4 };
 
 // How a step's work is cut; the same on every thread.
 struct cut {
     u32 group;           // heads per key head
     u32 n_heads;         // of a share
     u32 n_tokens;        // of a share
-    u32 head_tiles, token_tiles, parts;
-    u32 width_k, width_v;  // of a head, in whole vectors
+    u32 n_tiles;         // of a share: key heads
+    u32 head_tiles, token_tiles, parts, kv_shares;
+    u32 width_k, width_v;  // of a head, in pairs of vectors
 };
 
-// One share: rows are (token, head), and what is known of them so far.
+// Rows of one key head: they are (token, head), and what is known of them so far.
 struct tile {
     u32 kv_head, first_head, n_heads, first_token, n_tokens, part;
     u32 n_rows, stride;  // rows, and room for them in whole vectors
@@ -27,31 +29,36 @@ struct tile {
 
 static struct cut cut_work(const struct attention_args *a, const struct step *step) {
     struct cut c = {.group = a->n_head / a->n_head_kv};
-    c.width_k = (a->head_dim + 3) & ~3u;
-    c.width_v = (a->head_dim_v + 3) & ~3u;
+    c.width_k = (a->head_dim + 7) & ~7u;
+    c.width_v = (a->head_dim_v + 7) & ~7u;
     u32 widths = c.width_k + c.width_v;
     // Scratch: keys and values of a tile; a query, a sum, scores and three numbers per row.
     u32 room = (SCRATCH_VALUES - TILE_KEYS * widths - 64) / (widths + TILE_KEYS + 3);
-    u32 rows = min_u32(room & ~3u, MAX_ROWS);
+    u32 rows = min_u32(room & ~3u, MAX_ROWS), a_key = a->n_head_kv * widths;
     c.n_heads = min_u32(c.group, rows);
     c.n_tokens = min_u32(rows / c.n_heads, step->n_tokens);
     c.head_tiles = div_up(c.group, c.n_heads);
     c.token_tiles = div_up(step->n_tokens, c.n_tokens);
-    c.parts = 1;
+    c.parts = c.n_tiles = 1;
     if (step->n_tokens == 1) {
         u32 n_keys = step->position + 1;
         if (a->window) n_keys = min_u32(n_keys, a->window);
-        c.parts = min_u32(div_up(n_keys, PART_KEYS), MAX_PARTS);
+        u32 per_part = a_key < PART_VALUES ? PART_VALUES / a_key : 1;
+        c.parts = min_u32(div_up(n_keys, per_part), MAX_PARTS);
+        c.n_tiles = min_u32(room / ((c.n_heads + 3) & ~3u), MAX_TILES);
+        c.n_tiles = c.head_tiles > 1 ? 1 : min_u32(c.n_tiles, a->n_head_kv);
     }
+    c.kv_shares = div_up(a->n_head_kv, c.n_tiles);
     return c;
 }
 
+// The i-th tile of a share.
 static struct tile make_tile(const struct attention_args *a, struct team *t, const struct cut *c,
-                             u32 share) {
+                             u32 share, u32 i) {
     struct tile s = {.part = share % c->parts};
     share /= c->parts;
-    s.kv_head = share % a->n_head_kv;
-    share /= a->n_head_kv;
+    s.kv_head = share % c->kv_shares * c->n_tiles + i;
+    share /= c->kv_shares;
     u32 head = share % c->head_tiles * c->n_heads;
     // The last tokens see most keys: first, so that no thread is left with them at the end.
     s.first_token = (c->token_tiles - 1 - share / c->head_tiles) * c->n_tokens;
@@ -68,10 +75,10 @@ static struct tile make_tile(const struct attention_args *a, struct team *t, con
     f32 *free = t->scratch;
     s.keys = free;
     s.values = s.keys + TILE_KEYS * c->width_k;
-    s.q = s.values + TILE_KEYS * c->width_v;
+    s.scores = s.values + TILE_KEYS * c->width_v;
+    s.q = s.scores + TILE_KEYS * s.stride + i * s.stride * (c->width_k + c->width_v + 3);
     s.acc = s.q + s.stride * c->width_k;
-    s.scores = s.acc + s.stride * c->width_v;
-    s.max = s.scores + TILE_KEYS * s.stride;
+    s.max = s.acc + s.stride * c->width_v;
     s.total = s.max + s.stride;
     s.position = (i32 *)(s.total + s.stride);
     return s;
@@ -158,28 +165,25 @@ static const f32 *tile_rows(const u8 *rows, usize row_bytes, u32 n_keys, u32 n, 
 }
 
 static void attend(const struct attention_args *a, struct team *t, const struct cut *c,
-                   struct tile *s) {
+                   struct tile *s, u32 first) {
     u32 value_bytes = a->is_f16 ? 2 : 4, dim_k = a->head_dim, dim_v = a->head_dim_v;
-    usize k_bytes = (usize)a->n_head_kv * dim_k * value_bytes;
-    usize v_bytes = (usize)a->n_head_kv * dim_v * value_bytes;
-    const u8 *k_cache = (u8 *)state_at(t, a->k_cache) + s->kv_head * dim_k * value_bytes;
-    const u8 *v_cache = (u8 *)state_at(t, a->v_cache) + s->kv_head * dim_v * value_bytes;
+    u32 n_keys = min_u32(TILE_KEYS, s->last_key - first);
+    usize k_bytes = (usize)a->n_head_kv * dim_k * value_bytes, k_stride;
+    usize v_bytes = (usize)a->n_head_kv * dim_v * value_bytes, v_stride;
+    const u8 *k_rows = (u8 *)state_at(t, a->k_cache) + first * k_bytes;
+    const u8 *v_rows = (u8 *)state_at(t, a->v_cache) + first * v_bytes;
+    const f32 *k = tile_rows(k_rows + s->kv_head * dim_k * value_bytes, k_bytes, n_keys, dim_k,
+                             c->width_k, a->is_f16, s->keys, &k_stride);
+    score_tile(s->q, s->n_rows, k, k_stride, n_keys, c->width_k, s->scores, s->stride);
+    if (a->softcap != 0) cap_scores(s, n_keys, a->softcap);
     u32 end = (u32)s->position[s->n_rows - 1] + 1;
     u32 first_seen_by_all = a->window && end > a->window ? end - a->window : 0;
-    for (u32 first = s->first_key; first < s->last_key; first += TILE_KEYS) {
-        u32 n_keys = min_u32(TILE_KEYS, s->last_key - first);
-        usize k_stride, v_stride;
-        const f32 *k = tile_rows(k_cache + first * k_bytes, k_bytes, n_keys, dim_k, c->width_k,
-                                 a->is_f16, s->keys, &k_stride);
-        score_tile(s->q, s->n_rows, k, k_stride, n_keys, c->width_k, s->scores, s->stride);
-        if (a->softcap != 0) cap_scores(s, n_keys, a->softcap);
-        if (first + n_keys > (u32)s->position[0] + 1 || first < first_seen_by_all)
-            mask_scores(a, s, first, n_keys);
-        soften(c, s, n_keys);
-        const f32 *v = tile_rows(v_cache + first * v_bytes, v_bytes, n_keys, dim_v, c->width_v,
-                                 a->is_f16, s->values, &v_stride);
-        mix_tile(s->acc, s->n_rows, s->scores, s->stride, v, v_stride, n_keys, c->width_v);
-    }
+    if (first + n_keys > (u32)s->position[0] + 1 || first < first_seen_by_all)
+        mask_scores(a, s, first, n_keys);
+    soften(c, s, n_keys);
+    const f32 *v = tile_rows(v_rows + s->kv_head * dim_v * value_bytes, v_bytes, n_keys, dim_v,
+                             c->width_v, a->is_f16, s->values, &v_stride);
+    mix_tile(s->acc, s->n_rows, s->scores, s->stride, v, v_stride, n_keys, c->width_v);
 }
 
 // y = acc / total, a sink's weight counted in.
@@ -194,22 +198,24 @@ static void finish_row(const struct attention_args *a, const f32 *acc, f32 max, 
     map_values(acc, acc, y, a->head_dim_v, v_const(kept / total), op_scale);
 }
 
-static f32 *part_of(const struct attention_args *a, const struct cut *c, u32 part, u32 head) {
-    return f32_at(a->parts) + ((usize)part * a->n_head + head) * (PART_HEAD + c->width_v);
+static u32 part_width(const struct attention_args *a) { return (a->head_dim_v + 3) & ~3u; }
+
+static f32 *part_of(const struct attention_args *a, u32 part, u32 head) {
+    return f32_at(a->parts) + ((usize)part * a->n_head + head) * (PART_HEAD + part_width(a));
 }
 
 // Joins the parts of one head: [max, total, .., .., values].
 static void join_parts(const struct attention_args *a, const struct cut *c, u32 head, f32 *acc) {
     v128_t best = v_const(LOWEST);
     for (u32 p = 0; p < c->parts; p++)
-        best = wasm_f32x4_max(best, v_const(part_of(a, c, p, head)[0]));
+        best = wasm_f32x4_max(best, v_const(part_of(a, p, head)[0]));
     f32 max = wasm_f32x4_extract_lane(best, 0), total = 0;
-    for (u32 i = 0; i < c->width_v; i++) acc[i] = 0;
+    for (u32 i = 0; i < part_width(a); i++) acc[i] = 0;
     for (u32 p = 0; p < c->parts; p++) {
-        const f32 *part = part_of(a, c, p, head);
+        const f32 *part = part_of(a, p, head);
         f32 kept = s_exp(part[0] - max);
         total += part[1] * kept;
-        for (u32 i = 0; i < c->width_v; i += 4)
+        for (u32 i = 0; i < part_width(a); i += 4)
             v_store(acc + i, v_madd(v_const(kept), v_load(part + PART_HEAD + i), v_load(acc + i)));
     }
     finish_row(a, acc, max, total, 0, head);
@@ -224,24 +230,29 @@ static void finish(const struct attention_args *a, struct team *t, const struct 
             finish_row(a, acc, s->max[r], s->total[r], token, head);
             continue;
         }
-        f32 *part = part_of(a, c, s->part, head);
+        f32 *part = part_of(a, s->part, head);
         part[0] = s->max[r];
         part[1] = s->total[r];
-        __builtin_memcpy(part + PART_HEAD, acc, c->width_v * sizeof(f32));
+        __builtin_memcpy(part + PART_HEAD, acc, part_width(a) * sizeof(f32));
     }
     // The counter lies behind the first part's two numbers.
-    u64 *counter = (u64 *)(part_of(a, c, 0, s->first_head) + 2);
+    u64 *counter = (u64 *)(part_of(a, 0, s->first_head) + 2);
     if (c->parts == 1 || !is_last_share(t, counter, c->parts)) return;
     for (u32 h = 0; h < s->n_heads; h++) join_parts(a, c, s->first_head + h, s->acc);
 }
 
 void k_attention(const struct attention_args *a, struct team *t) {
     struct cut c = cut_work(a, t->step);
-    u32 n_shares = a->n_head_kv * c.head_tiles * c.token_tiles * c.parts;
-    for (u32 i; (i = next_chunk(t, n_shares)) < n_shares;) {
-        struct tile s = make_tile(a, t, &c, i);
-        start_rows(a, t->step, &c, &s);
-        attend(a, t, &c, &s);
-        finish(a, t, &c, &s);
+    u32 n_shares = c.kv_shares * c.head_tiles * c.token_tiles * c.parts;
+    for (u32 share; (share = next_chunk(t, n_shares)) < n_shares;) {
+        struct tile tiles[MAX_TILES];
+        u32 n = 0;
+        do {
+            tiles[n] = make_tile(a, t, &c, share, n);
+            start_rows(a, t->step, &c, &tiles[n]);
+        } while (++n < c.n_tiles && tiles[0].kv_head + n < a->n_head_kv);
+        for (u32 first = tiles[0].first_key; first < tiles[0].last_key; first += TILE_KEYS)
+            for (u32 i = 0; i < n; i++) attend(a, t, &c, &tiles[i], first);
+        for (u32 i = 0; i < n; i++) finish(a, t, &c, &tiles[i]);
     }
 }

@@ -6,6 +6,7 @@
 
 enum { TILE_KEYS = 16 };
 
+#define UNROLL_2 _Pragma("clang loop unroll_count(2)")
 #define UNROLL _Pragma("clang loop unroll(full)")
 
 // Scores of four rows against two keys.
@@ -13,7 +14,7 @@ INLINE void score_4x2(const f32 *q, u32 q_stride, const f32 *k0, const f32 *k1, 
                       f32 *s1) {
     v128_t a[4], b[4];
     UNROLL for (u32 r = 0; r < 4; r++) a[r] = b[r] = v_const(0);
-    for (u32 d = 0; d < n; d += 4) {
+    UNROLL_2 for (u32 d = 0; d < n; d += 4) {
         v128_t ka = v_load(k0 + d), kb = v_load(k1 + d);
         UNROLL for (u32 r = 0; r < 4; r++) {
             v128_t qr = v_load(q + r * q_stride + d);
@@ -29,7 +30,7 @@ INLINE void score_4x2(const f32 *q, u32 q_stride, const f32 *k0, const f32 *k1, 
 INLINE void score_1x4(const f32 *q, const f32 *const k[4], u32 n, f32 *s, u32 s_stride) {
     v128_t a[4];
     UNROLL for (u32 j = 0; j < 4; j++) a[j] = v_const(0);
-    for (u32 d = 0; d < n; d += 4) {
+    UNROLL_2 for (u32 d = 0; d < n; d += 4) {
         v128_t qd = v_load(q + d);
         UNROLL for (u32 j = 0; j < 4; j++) a[j] = v_madd(qd, v_load(k[j] + d), a[j]);
     }
@@ -40,7 +41,7 @@ INLINE void score_1x4(const f32 *q, const f32 *const k[4], u32 n, f32 *s, u32 s_
     wasm_v128_store32_lane(s + 3 * s_stride, sums, 3);
 }
 
-// s[j][r] = q[r] . k[j] for n_rows rows of n values (a multiple of 4) and n_keys keys.
+// s[j][r] = q[r] . k[j] for n_rows rows of n values (a multiple of 8) and n_keys keys.
 static void score_tile(const f32 *q, u32 n_rows, const f32 *k, usize k_stride, u32 n_keys, u32 n,
                        f32 *s, u32 s_stride) {
     u32 r = 0, last = n_keys - 1;
