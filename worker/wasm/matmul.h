@@ -1,0 +1,22 @@
+// The parts of a product: how one token or a few hundred meet some groups of a weight.
+#pragma once
+#include "product.h"
+
+enum {
+    PASS_TOKENS = 1024,  // whose sums fit into a thread's scratch
+    PAIR = 2,            // groups that are unpacked together; the last may be one twice over
+};
+
+// Of one token with groups first .. stop.
+void matvec_exact(const struct product *p, u32 first, u32 stop, void *scratch);
+void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch);
+// Of at most PASS_TOKENS tokens with a pair of groups.
+void matmul_exact(const struct product *p, const struct group *groups, void *scratch);
+void matmul_int8(const struct product *p, const struct group *groups, void *scratch);
+
+// y of a pair and all tokens, from totals[token][group].
+INLINE void put_pair(const struct product *p, const struct group *groups, const v128_t *totals) {
+    u32 n = groups[0].row == groups[1].row ? 1 : PAIR;
+    for (u32 token = 0; token < p->n_tokens; token++)
+        for (u32 k = 0; k < n; k++) put(p, &groups[k], token, totals[token * PAIR + k]);
+}

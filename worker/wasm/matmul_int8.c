@@ -1,0 +1,88 @@
+// The fast product: codes of weights times codes of activations, added up as integers per 16 or 32
+// columns and scaled in float32.
+#include "matmul.h"
+#include "matvec.h"
+#include "quants/types.h"
+#include "tile.h"
+
+struct fast {
+    struct panel panels[TILE_PANELS];
+    v128_t totals[];  // [token][panel]
+};
+_Static_assert(sizeof(struct fast) + PASS_TOKENS * TILE_PANELS * 16 <= SCRATCH_BYTES, "scratch");
+_Static_assert((int)TILE_PANELS == (int)PAIR, "a pair of groups");
+
+// Runs CALL(how) with `how` as a constant.
+#ifdef RELAXED
+#define FOR_DOTS(q, how, CALL)                      \
+    if (!q.is_wide) CALL(NARROW);                   \
+    else if (how == WIDE_SIGNED) CALL(WIDE_SIGNED); \
+    else if (how == WIDE_UNSIGNED) CALL(WIDE_UNSIGNED); \
+    else CALL(WIDE_16)
+#else
+#define FOR_DOTS(q, how, CALL)    \
+    if (!q.is_wide) CALL(NARROW); \
+    else CALL(WIDE_16)
+#endif
+
+#define MATVEC_AS(how) matvec(q, how, p, first, stop)
+#define MATVEC(id, name)                                                                  \
+    static void matvec_##name(const struct product *p, u32 first, u32 stop, enum dots how) { \
+        const struct quant *q = &name;                                                    \
+        FOR_DOTS(name, how, MATVEC_AS);                                                   \
+    }
+QUANT_TYPES(MATVEC)
+
+#define PACK_AS(how) pack(q, how, panel, block, stride, n_runs)
+#define PACK(id, name)                                                                 \
+    static void pack_##name(struct panel *panel, const u8 *block, u32 stride, u32 n_runs, \
+                            enum dots how) {                                           \
+        const struct quant *q = &name;                                                 \
+        FOR_DOTS(name, how, PACK_AS);                                                  \
+    }
+QUANT_TYPES(PACK)
+
+struct entry {
+    const struct quant *quant;
+    matvec_kernel *matvec;
+    pack_kernel *pack;
+};
+#define ENTRY(id, name) [id] = {&name, matvec_##name, pack_##name},
+static const struct entry entries[N_TYPES] = {QUANT_TYPES(ENTRY)};
+
+// Whether this engine's relaxed dot can be trusted. V8 11.3 forgets what it should add to, before
+// a function is hot; a loader then takes the other build.
+__attribute__((export_name("has_dots"))) u32 has_dots(u32 seven) {
+#ifdef RELAXED
+    v128_t sums = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(
+        wasm_i8x16_splat(-(i32)seven), wasm_i8x16_splat(seven), wasm_i32x4_splat(seven));
+    return wasm_i32x4_extract_lane(sums, 0) == 7 - 4 * 49;
+#else
+    return seven == 7;
+#endif
+}
+
+void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch) {
+    entries[p->type].matvec(p, first, stop, wide_dots());
+}
+
+void matmul_int8(const struct product *p, const struct group *groups, void *scratch) {
+    struct fast *s = scratch;
+    const struct entry *entry = &entries[p->type];
+    const struct quant *q = entry->quant;
+    enum dots how = wide_dots();
+    bool split = q->is_wide && is_split(how);
+    u32 runs = p->n_cols / RUN;
+    for (u32 i = 0; i < p->n_tokens * TILE_PANELS; i++) s->totals[i] = zeros();
+    for (u32 run = 0; run < runs; run += PANEL_RUNS) {
+        u32 n = min_u32(PANEL_RUNS, runs - run), bytes = run * RUN / q->block_size * q->type_size;
+        for (u32 k = 0; k < TILE_PANELS; k++)
+            entry->pack(&s->panels[k], groups[k].weight + bytes, groups[k].stride, n, how);
+        const u8 *x = p->x + run * X_BLOCK;
+        if (split) tiles(s->totals, s->panels, x, p->x_bytes, p->n_tokens, n, RUN, true);
+        else if (q->group == RUN)
+            tiles(s->totals, s->panels, x, p->x_bytes, p->n_tokens, n, RUN, false);
+        else tiles(s->totals, s->panels, x, p->x_bytes, p->n_tokens, n, RUN / 2, false);
+    }
+    put_pair(p, groups, s->totals);
+}

@@ -1,0 +1,37 @@
+// One token's product with a quantised weight: four rows at once, straight from the file's blocks.
+#pragma once
+#include "product.h"
+
+INLINE void matvec(const struct quant *q, enum dots how, const struct product *p, u32 first,
+                   u32 stop) {
+    for (u32 index = first; index < stop; index++) {
+        struct group g = group_at(p, index);
+        const u8 *block = g.weight, *x = p->x;
+        v128_t total = zeros();
+        struct scales s;
+        for (u32 col = 0; col < p->n_cols; col += q->block_size, block += q->type_size) {
+            q->scales(block, g.stride, &s);
+            fold_offset(q, &s, how);
+            UNROLLED for (u32 run = 0; run < q->block_size / RUN; run++, x += X_BLOCK) {
+                v128_t low[GROUP_ROWS], high[GROUP_ROWS];
+                UNROLLED for (u32 row = 0; row < GROUP_ROWS; row++) {
+                    struct run codes = q->codes(block + row * g.stride, run);
+                    low[row] = dot_16(codes.low, x, zeros(), how);
+                    v128_t before = q->group == RUN ? low[row] : zeros();
+                    high[row] = dot_16(codes.high, x + X_CODES / 2, before, how);
+                }
+                if (q->group == RUN) {
+                    total = scaled(total, sum_4(high), s.scale[run], s.minimum[run], x, 3);
+                    continue;
+                }
+                u32 i = 2 * run;
+                total = scaled(total, sum_4(low), s.scale[i], s.minimum[i], x, 1);
+                total = scaled(total, sum_4(high), s.scale[i + 1], s.minimum[i + 1], x, 2);
+            }
+        }
+        put(p, &g, 0, total);
+    }
+}
+
+// Groups first .. stop of a matrix of one type; `how` for types whose codes are wide.
+typedef void matvec_kernel(const struct product *p, u32 first, u32 stop, enum dots how);
