@@ -1,18 +1,22 @@
 // @ts-check
 /** Starts Python and the engine, in named steps. */
 
+import { openCpu } from "./cpu.js";
 import { Failure } from "./failure.js";
 import { openGpu } from "./gpu.js";
 
 /** @typedef {import("./protocol.js").OnProgress} OnProgress */
 /** @typedef {import("./gpu.js").GpuDevice} GpuDevice */
+/** @typedef {import("./cpu.js").CpuDevice} CpuDevice */
+/** @typedef {{gpu: GpuDevice | null, cpu: CpuDevice | null, notes: string[]}} Devices */
+/** @typedef {{version: string, wheel: string, kernels: import("./cpu_module.js").KernelFiles}} Site */
 
 /**
  * What the worker calls of rushlight.browser; every string is JSON.
  * @typedef {object} PythonEngine
- * @property {(gpu: GpuDevice, variant: string) => void} use_gpu
+ * @property {(gpu: GpuDevice | null, cpu: CpuDevice | null, variant: string) => void} use_devices
  * @property {(source: import("./sources.js").ByteSource, name: string, backend: string,
- *   context: string, onProgress: (step: string, label: string, done: number, total: number) => void)
+ *   context: string, threads: number, onProgress: (step: string, label: string, done: number, total: number) => void)
  *   => Promise<string>} load_model
  * @property {(messages: string, options: string, onToken: (piece: string) => void)
  *   => Promise<string>} chat
@@ -28,6 +32,7 @@ import { openGpu } from "./gpu.js";
  * @property {any} python Pyodide's interface.
  * @property {PythonEngine} engine
  * @property {GpuDevice | null} gpu
+ * @property {CpuDevice | null} cpu Null on the GPU, and where numpy has to do.
  * @property {string[]} notes
  * @property {string} version
  * @property {() => number} heapBytes
@@ -40,7 +45,7 @@ const SITE = new URL("../", import.meta.url);
 const PACKAGES = ["numpy", "jinja2"];
 
 /**
- * @param {import("./protocol.js").BackendChoice} backend
+ * @param {import("./protocol.js").BackendChoice | "numpy"} backend "numpy": no kernels at all.
  * @param {OnProgress} onProgress
  * @param {string} [variant] Of the kernels; "auto" tests and times them.
  * @returns {Promise<Runtime>}
@@ -57,23 +62,24 @@ export async function startRuntime(backend, onProgress, variant = "auto") {
     stepMs[step] = Math.round(performance.now() - began);
     return result;
   };
+  /** @type {Promise<Site>} */
   const site = fetchJson("site.json");
-  const adapter = chooseAdapter(backend); // asks the GPU process while Python starts
-  adapter.catch(() => {}); // its failure is met below
+  const devices = chooseDevices(backend, site); // asks the GPU process while Python starts
+  devices.catch(() => {}); // its failure is met below
   const python = await timed("runtime", "Starting Python", startPython);
   await timed("packages", "Loading numpy", () => loadPackages(python, PACKAGES));
   return timed("engine", "Loading the engine", async () => {
     const { wheel, version } = await site;
     await loadPackages(python, [new URL(wheel, SITE).href]);
     const engine = python.pyimport("rushlight.browser");
-    const { gpu, notes } = await adapter;
-    if (gpu) engine.use_gpu(gpu, variant);
+    const { gpu, cpu, notes } = await devices;
+    engine.use_devices(gpu, cpu, variant);
     const heapBytes = () => python._module.HEAPU8.length;
-    return { python, engine, gpu, notes, version, heapBytes, stepMs };
+    return { python, engine, gpu, cpu, notes, version, heapBytes, stepMs };
   });
 }
 
-/** @param {string} path */
+/** @param {string} path @returns {Promise<any>} */
 async function fetchJson(path) {
   const response = await fetch(new URL(path, SITE));
   if (response.ok) return response.json();
@@ -109,19 +115,29 @@ async function loadPackages(python, names) {
 
 /**
  * "auto" takes a GPU if there is one; otherwise the CPU, with a note that says why.
- * @param {import("./protocol.js").BackendChoice} backend
+ * @param {import("./protocol.js").BackendChoice | "numpy"} backend
+ * @param {Promise<Site>} site
+ * @returns {Promise<Devices>}
  */
-async function chooseAdapter(backend) {
+async function chooseDevices(backend, site) {
   /** @type {string[]} */
   const notes = [];
-  if (backend === "cpu") return { gpu: null, notes };
+  if (backend === "numpy") return { gpu: null, cpu: null, notes };
+  if (backend !== "cpu") {
+    try {
+      return { gpu: await openGpu(), cpu: null, notes };
+    } catch (error) {
+      if (backend === "webgpu") throw error;
+      notes.push(`${wordsOf(error)} Running on the CPU.`);
+    }
+  }
   try {
-    const gpu = await openGpu();
-    return { gpu, notes };
+    return { gpu: null, cpu: await openCpu((await site).kernels, SITE), notes };
   } catch (error) {
-    if (backend === "webgpu") throw error;
-    const why = error instanceof Error ? error.message : String(error);
-    notes.push(`${why} Running on the CPU.`);
-    return { gpu: null, notes };
+    notes.push(`${wordsOf(error)} Running on numpy, which is many times slower.`);
+    return { gpu: null, cpu: null, notes };
   }
 }
+
+/** @param {unknown} error */
+const wordsOf = (error) => (error instanceof Error ? error.message : String(error));

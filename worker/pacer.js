@@ -10,16 +10,20 @@ export class Pacer {
     this.costMs = new Float64Array(nDispatches).fill(SUBMIT_TARGET_MS / 8);
   }
 
-  /** @param {number} start @param {number} stop */
-  endOfSubmit(start, stop) {
+  /**
+   * @param {number} start @param {number} stop
+   * @param {number} [nUnits] What a dispatch's cost grows with, where steps differ in size.
+   */
+  endOfSubmit(start, stop, nUnits = 1) {
+    const target = SUBMIT_TARGET_MS / nUnits;
     let end = start;
     let total = this.costMs[end++];
-    while (end < stop && total + this.costMs[end] <= SUBMIT_TARGET_MS) total += this.costMs[end++];
+    while (end < stop && total + this.costMs[end] <= target) total += this.costMs[end++];
     return end;
   }
 
-  /** @param {number} start @param {number} stop @param {number} elapsedMs */
-  measured(start, stop, elapsedMs) {
-    this.costMs.fill(Math.max(elapsedMs, 1e-3) / (stop - start), start, stop);
+  /** @param {number} start @param {number} stop @param {number} elapsedMs @param {number} [nUnits] */
+  measured(start, stop, elapsedMs, nUnits = 1) {
+    this.costMs.fill(Math.max(elapsedMs, 1e-3) / nUnits / (stop - start), start, stop);
   }
 }

@@ -60,7 +60,8 @@ export const PROTOCOL_VERSION = 2;
 /**
  * @typedef {object} BootRequest
  * @property {BackendChoice} backend
- * @property {string} [variant] Forces one kind of GPU kernels; missing or "auto": tested and timed.
+ * @property {string} [variant] Forces one kind of kernels; missing or "auto": on the GPU tested and
+ *   timed, on the CPU "int8" ("exact" is the other).
  */
 
 /**
@@ -84,6 +85,7 @@ export const PROTOCOL_VERSION = 2;
  * @typedef {object} LoadOptions
  * @property {"auto" | "max" | number} [context] Tokens of context, at most what the model was
  *   trained for; missing or "auto": 4096.
+ * @property {number} [threads] Of the CPU kernels; missing or 0: as many as suit this machine.
  */
 
 /**
@@ -154,6 +156,16 @@ export const PROTOCOL_VERSION = 2;
  * @property {number} heapBytes Size of Pyodide's heap now.
  * @property {number} deviceBytes Held on the device by weights, KV cache and scratch.
  * @property {Record<string, unknown>} details Adapter limits and features, timings, plan counts.
+ */
+
+/**
+ * The report's `details.cpu`, while a model runs on the SIMD kernels.
+ * @typedef {object} CpuReport
+ * @property {number} threads
+ * @property {"simd" | "relaxed"} build
+ * @property {"int8" | "exact"} variant
+ * @property {string[]} accelerated Ops of the model that have a kernel.
+ * @property {string[]} reference Ops of the model that numpy runs.
  */
 
 /**

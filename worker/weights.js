@@ -5,6 +5,8 @@
  * no weight ever enters Python's heap.
  */
 
+import { takePieces } from "./pieces.js";
+
 /** @typedef {import("./sources.js").ByteSource} ByteSource */
 /** @typedef {import("./replay.js").GpuModel} GpuModel */
 /** @typedef {[offset: number, nBytes: number, dest: number]} Plane Bytes of each block. */
@@ -19,7 +21,6 @@ const PIECE_BYTES = 16 << 20;
 /** Pieces hold a multiple of this many blocks, so each plane's piece starts on a whole word. */
 const BLOCKS_ALIGN = 64;
 const IN_FLIGHT_BYTES = 64 << 20;
-const PROGRESS_MS = 100;
 
 /**
  * @param {GpuModel} model
@@ -31,32 +32,18 @@ export async function writeWeights(model, sources, uploadsJson, onProgress) {
   /** @type {Upload[]} */
   const uploads = JSON.parse(uploadsJson);
   const total = uploads.reduce((sum, upload) => sum + upload[4], 0);
-  const pieces = readPieces(uploads, sources);
-  let done = 0;
   let queued = 0;
-  let reported = 0;
-  // One piece is always being read while the one before it is repacked.
-  let next = pieces.next().value;
-  while (next) {
-    const piece = next;
-    const data = await piece.data;
+  /** @param {Piece} piece @param {Uint8Array<ArrayBuffer>} data */
+  const take = async (piece, data) => {
     model.throwIfBroken();
-    next = pieces.next().value;
-    next?.data.catch(() => {}); // its failure is met when it is awaited
     writePiece(model, piece, data);
-    done += data.length;
     queued += data.length;
-    if (queued >= IN_FLIGHT_BYTES) {
-      queued = 0;
-      await drain(model);
-    }
-    if (performance.now() - reported > PROGRESS_MS) {
-      reported = performance.now();
-      onProgress(done, total);
-    }
-  }
+    if (queued < IN_FLIGHT_BYTES) return;
+    queued = 0;
+    await drain(model);
+  };
+  await takePieces(readPieces(uploads, sources), total, take, onProgress);
   await drain(model);
-  onProgress(done, total);
 }
 
 /**

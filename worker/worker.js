@@ -97,6 +97,7 @@ async function load(origin, options, onProgress) {
     source.name,
     backendInUse(),
     String(options.context ?? "auto"),
+    options.threads ?? 0,
     (step, label, done, total) => {
       report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
     },
@@ -179,7 +180,7 @@ const api = {
       return {
         version,
         backend: backendInUse(),
-        adapter: gpu?.adapterName ?? "",
+        adapter: gpu?.adapterName ?? own.adapter,
         heapBytes: heapBytes(),
         deviceBytes: own.deviceBytes,
         details: { ...own.details, bootMs: stepMs, device, userAgent: navigator.userAgent },

@@ -16,9 +16,10 @@ from typing import Any
 from pyodide.ffi import JsException
 
 from . import __name__ as _package
-from .backends import webgpu_browser
+from .backends import simd_browser, webgpu_browser
 from .backends.base import Executor, Progress
 from .backends.numpy_executor import NumpyExecutor, unsupported_type
+from .backends.simd_browser import BrowserCpuExecutor, BrowserHost
 from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error
 from .backends.webgpu_common import RunCancelledError
 from .chat import has_chat_template
@@ -32,9 +33,9 @@ from .model import DEFAULT_N_CTX, Model
 from .sampling import SamplingParams
 from .session import Session
 
-CPU_BATCH = 16
-"""Tokens per prefill chunk on the CPU: numpy blocks the worker, and stop() waits for a chunk."""
-GPU_BATCH = 256
+NUMPY_BATCH = 16
+"""Tokens per prefill chunk in numpy: it blocks the worker, and stop() waits for a chunk."""
+BATCH = 256
 MAX_REPLY_TOKENS = 512
 
 SAMPLING_OPTIONS = {
@@ -57,7 +58,7 @@ __all__ = [
     "reset",
     "stop",
     "unload",
-    "use_gpu",
+    "use_devices",
 ]
 
 
@@ -75,10 +76,12 @@ _loaded: _Loaded | None = None
 _variant = "auto"
 
 
-def use_gpu(gpu: Any, variant: str = "auto") -> None:
-    """Name the page's ``GpuDevice``, and the kernel variant that the page's address asks for."""
+def use_devices(gpu: Any, cpu: Any, variant: str = "auto") -> None:
+    """Name the page's ``GpuDevice`` and ``CpuDevice`` (None where there is none), and the kernel
+    variant that the page's address asks for."""
     global _variant
     webgpu_browser.use_gpu(gpu)
+    simd_browser.use_cpu(cpu)
     _variant = variant
 
 
@@ -118,14 +121,16 @@ async def load_model(
     name: str,
     backend: str,
     context: str,
+    n_threads: int,
     on_progress: Callable[[str, str, int, int], None],
 ) -> dict[str, Any]:
     """Load a ``ByteSource`` of ``worker/sources.js`` in place of the model before it.
 
     That one is unloaded once everything but the new weights was read and found good, so that a
     file that is refused changes nothing. ``backend``: "webgpu" or "cpu". ``context``: "auto",
-    "max" or a number of tokens. ``on_progress(step, label, done, total)``. Returns the
-    protocol's ModelInfo, without the worker's own notes.
+    "max" or a number of tokens. ``n_threads`` of the CPU kernels; 0: as many as suit the machine.
+    ``on_progress(step, label, done, total)``. Returns the protocol's ModelInfo, without the
+    worker's own notes.
     """
     global _loaded
     notes: list[str] = []
@@ -137,11 +142,14 @@ async def load_model(
         for info in (file.tensors[name] for name in graph.weights):
             if info.type.dequantize is None:
                 raise unsupported_type(info, backend)
+        if backend == "cpu" and simd_browser.has_kernels():
+            simd_browser.require_room_for_weights(graph, file)
         _unload()
 
     model = await open_model(
         source,
         backend,
+        n_threads=n_threads,
         progress=progress,
         before_weights=before_weights,
         n_ctx=lambda trained: _context_size(context, trained, notes),
@@ -165,16 +173,19 @@ def is_loaded() -> bool:
     return _loaded is not None
 
 
-def make_executor(backend: str) -> Executor:
-    """An executor for the protocol's name of a backend."""
-    return BrowserExecutor() if backend == "webgpu" else NumpyExecutor()
+def make_executor(backend: str, n_threads: int = 0) -> Executor:
+    """An executor for the protocol's name of a backend; numpy where the kernels do not load."""
+    if backend == "webgpu":
+        return BrowserExecutor()
+    has_kernels = backend == "cpu" and simd_browser.has_kernels()
+    return BrowserCpuExecutor(n_threads) if has_kernels else NumpyExecutor()
 
 
-async def open_model(source: Any, backend: str, **options: Any) -> Model:
+async def open_model(source: Any, backend: str, *, n_threads: int = 0, **options: Any) -> Model:
     """A model from a ``ByteSource`` of ``worker/sources.js``, with the page's settings."""
-    executor = make_executor(backend)
+    executor = make_executor(backend, n_threads)
     options.setdefault("variant", _variant)
-    n_batch = GPU_BATCH if backend == "webgpu" else CPU_BATCH
+    n_batch = NUMPY_BATCH if isinstance(executor, NumpyExecutor) else BATCH
     try:
         return await Model.load_async(JsSource(source), executor, n_batch=n_batch, **options)
     except BaseException:
@@ -198,9 +209,18 @@ def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
         "quantisation": mix_name(file),
         "hasChatTemplate": has_chat_template(file.metadata),
         "backend": backend,
-        "adapter": model.device.adapter if backend == "webgpu" else "",
+        "adapter": _adapter_words(model),
         "notes": list(model.device.notes),
     }
+
+
+def _adapter_words(model: Model) -> str:
+    """What the header says beside the backend's name."""
+    executor = model.executor
+    if not isinstance(executor, BrowserCpuExecutor):
+        return model.device.adapter
+    n_threads = executor.host.n_threads
+    return "1 thread" if n_threads == 1 else f"{n_threads} threads"
 
 
 @enveloped
@@ -313,9 +333,10 @@ def report() -> str:
     from importlib.metadata import version
 
     details: dict[str, Any] = {"defaults": SamplingParams().__dict__}
-    device_bytes = 0
+    device_bytes, adapter = 0, ""
     if _loaded is not None:
         executor = _loaded.model.executor
+        adapter = _loaded.model.device.adapter
         stats = executor.stats
         device_bytes = sum(stats.memory_bytes.values())
         details |= {
@@ -328,11 +349,33 @@ def report() -> str:
             "sessionTokens": len(_loaded.session.tokens),
             "architecture": _loaded.model.config.architecture,
         }
+        if isinstance(executor, BrowserCpuExecutor):
+            details["cpu"] = _cpu_report(executor, _loaded.model)
         program = getattr(executor, "program", None)
         if program is not None:
             details["plans"] = {p.name: len(p.dispatches) for p in program.plans}
             details["kernels"] = len(program.kernels)
             details["variants"] = _loaded.model.device.kernels
     return json.dumps(
-        {"version": version(_package), "deviceBytes": device_bytes, "details": details}
+        {
+            "version": version(_package),
+            "adapter": adapter,
+            "deviceBytes": device_bytes,
+            "details": details,
+        }
     )
+
+
+def _cpu_report(executor: BrowserCpuExecutor, model: Model) -> dict[str, Any]:
+    """The protocol's CpuReport."""
+    host, plan = executor.host, executor.plan
+    assert plan is not None and isinstance(host, BrowserHost)
+    ops = dict.fromkeys(node.op for node in model.graph.nodes)
+    return {
+        "threads": host.n_threads,
+        "build": host.build,
+        "variant": executor.variant,
+        "accelerated": [op for op in ops if op not in plan.numpy_ops],
+        "reference": list(plan.numpy_ops),
+        "notes": list(host.notes),
+    }

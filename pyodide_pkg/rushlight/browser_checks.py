@@ -6,6 +6,7 @@ progress, and answers with an envelope; see ``browser.py``.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import time
@@ -15,9 +16,11 @@ from itertools import pairwise
 from typing import Any
 
 from .backends.base import Progress
-from .backends.webgpu_browser import page_buffers
+from .backends.webgpu_browser import JsSource, page_buffers
 from .browser import enveloped, make_executor, open_model
 from .errors import EngineError
+from .kernels import kernel_table
+from .model import Model
 
 OnStep = Callable[[str], Any]
 
@@ -47,14 +50,18 @@ async def answer_items(source: Any, backend: str, options: str, on_step: OnStep)
     """A model's answers to parity items (``{"items": [...]}``), as ``parity.Answer`` fields."""
     from .parity import answer_async, read_item
 
-    model = await open_model(source, backend, kv_dtype="f32")
+    model = await open_model(source, backend, kv_dtype="f32", variant="exact")
     answers = []
     try:
         for index, raw in enumerate(json.loads(options)["items"]):
             item = read_item(raw, index)
             on_step(item.name)
             answers.append(asdict(await answer_async(model, item)))
-        return {"answers": answers, "adapter": model.device.adapter}
+        info = model.device
+        return {
+            "answers": answers,
+            "adapter": ", ".join(filter(None, (info.adapter, info.kernels))),
+        }
     finally:
         model.close()
 
@@ -114,6 +121,81 @@ async def measure(source: Any, backend: str, options: str, on_step: OnStep) -> d
         return {**result.to_json(), **steps}
     finally:
         model.close()
+
+
+@enveloped
+async def continue_ids(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """A prompt's logits and its greedy continuation, with what became of the threads.
+
+    ``{"ids", "n_tokens", "variant", "n_threads"}``; ``"loses"`` says how a thread is lost before
+    the second token: it "dies" with work in its hands, or the browser "ends" it. With ``"is_wide"``
+    the sessions' states lie beyond 4 GiB.
+    """
+    asked = json.loads(options)
+    executor: Any = make_executor(backend, asked.get("n_threads", 0))
+    if asked.get("is_wide"):
+        executor.host.spare_bytes = 5 << 30
+    model = await Model.load_async(
+        JsSource(source), executor, kv_dtype="f32", variant=asked.get("variant", "exact")
+    )
+    try:
+        if asked.get("is_wide"):
+            assert executor.host.is_wide and executor.host.grow(4 << 30) > 0
+        logits = await model.logits_async(asked["ids"])
+        session, made = model.session(), list(asked["ids"])
+        found = await session.run(made, "argmax")
+        for i in range(asked["n_tokens"]):
+            assert found is not None
+            made.append(int(found[-1]))
+            if i == 1 and "loses" in asked:
+                await _lose_thread(model, asked["loses"])
+            found = await session.run(made[-1:], "argmax")
+        info = model.device
+        return {
+            "logits": logits.tolist(),
+            "ids": made[len(asked["ids"]) :],
+            "device": f"{info.backend}, {info.adapter}, {info.kernels}",
+            "notes": list(info.notes),
+        }
+    finally:
+        model.close()
+
+
+async def _lose_thread(model: Model, how: str) -> None:
+    executor: Any = model.executor
+    if how == "ends":
+        executor.host.end_thread(1)
+        await asyncio.sleep(4)  # Chromium lets it run on for two seconds
+        return
+    table = kernel_table()
+    for field, value in (("stall_ms", 300), ("fault", 1)):
+        at = executor._layout.control + table.control_at(field)
+        executor.host.write(at, value.to_bytes(4, "little"))
+
+
+_rounds: Model | None = None
+
+
+@enveloped
+async def open_for_rounds(source: Any, backend: str, options: str, on_step: OnStep) -> Any:
+    """Load a model that ``round`` measures again and again (``{"n_threads", "n_ctx"}``)."""
+    global _rounds
+    asked = json.loads(options)
+    _rounds = await open_model(source, backend, n_threads=asked["n_threads"], n_ctx=asked["n_ctx"])
+    info = _rounds.device
+    n_threads = getattr(getattr(_rounds.executor, "host", None), "n_threads", 1)
+    return {"adapter": f"{info.adapter}, {info.kernels}", "n_threads": n_threads}
+
+
+@enveloped
+async def round(source: None, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """The bench's numbers for that model (``{"n_decode", "prefill"}``)."""
+    from .bench import BenchOptions, measure_async
+
+    assert _rounds is not None, "open_for_rounds first"
+    asked = json.loads(options)
+    choice = BenchOptions(tuple(asked["prefill"]), asked["n_decode"])
+    return (await measure_async(_rounds, choice, on_step=on_step)).to_json()
 
 
 @enveloped

@@ -26,6 +26,7 @@ PYTHON = VENV / _BIN / ("python.exe" if os.name == "nt" else "python")
 # (mesa's lavapipe computes on the CPU, so it is there on every machine).
 APT_PACKAGES = {
     "chromium": "the browser that the tests drive",
+    "firefox-esr": "another one, for what must not depend on Chromium",
     "mesa-vulkan-drivers": "a software Vulkan adapter for native WebGPU",
     "libvulkan1": "the Vulkan loader",
     "libatomic1": "a library that Playwright's driver loads",
@@ -182,11 +183,18 @@ def find_chromium() -> str | None:
     return None
 
 
+def find_firefox() -> str | None:
+    """The machine's Firefox, or None."""
+    return shutil.which("firefox-esr") or shutil.which("firefox")
+
+
 def missing_system_parts() -> list[str]:
     """Debian packages whose parts are not on this machine."""
     missing = []
     if find_chromium() is None:
         missing.append("chromium")
+    if find_firefox() is None:
+        missing.append("firefox-esr")
     if sys.platform == "linux":
         folders = [Path("/usr/share/vulkan/icd.d"), Path("/etc/vulkan/icd.d")]
         if not any(folder.glob("*.json") for folder in folders if folder.is_dir()):

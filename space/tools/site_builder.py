@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from space.tools import machine, vendor
+from space.tools import machine, vendor, wasm_builder, wheels
 from space.tools.machine import ROOT, BuildError, say
 
 # Hand-written files that help the developer and are no part of the page.
@@ -32,7 +32,8 @@ def build_wheel(out: Path) -> Path:
     """Builds the wheel into `out` and gives its path; an up-to-date one is left alone."""
     wheel = out / f"rushlight-{machine.project_version()}-py3-none-any.whl"
     sources = [ROOT / "pyproject.toml", ROOT / "README.md", ROOT / "LICENSE"]
-    for folder in (ROOT / "pyodide_pkg" / "rushlight", ROOT / "shaders"):
+    folders = (ROOT / "pyodide_pkg" / "rushlight", ROOT / "shaders", ROOT / "worker" / "wasm")
+    for folder in folders:
         sources += [path for path in folder.rglob("*") if "__pycache__" not in path.parts]
     if wheel.exists() and all(p.stat().st_mtime < wheel.stat().st_mtime for p in sources):
         return wheel
@@ -47,13 +48,15 @@ def build_site(out: Path, *, model: str | None = None) -> Path:
 
     `model` is a .gguf file, a URL, "none", or None for the default one.
     """
-    wheel = build_wheel(ROOT / "dist")
+    wheel = _page_wheel(build_wheel(ROOT / "dist"))
     out.mkdir(parents=True, exist_ok=True)
     files: dict[str, Path] = {"README.md": ROOT / "space" / "README.md"}
     files |= _served_files(ROOT / "web", "")
     files |= _served_files(ROOT / "worker", "worker/")
     files |= vendor.ensure_site_files()
     files[f"wheels/{wheel.name}"] = wheel
+    kernels = _kernel_files()
+    files |= {entry["url"]: path for path, entry in kernels.values()}
     default_model, model_files = _model_entry(model)
     files |= model_files
     for name, source in files.items():
@@ -61,6 +64,7 @@ def build_site(out: Path, *, model: str | None = None) -> Path:
     info = {
         "version": machine.project_version(),
         "wheel": f"wheels/{wheel.name}",
+        "kernels": {build: entry for build, (_, entry) in kernels.items()},
         "default_model": default_model,
     }
     write_if_changed(out / "site.json", json.dumps(info, indent=2) + "\n")
@@ -80,6 +84,25 @@ def _served_files(folder: Path, prefix: str) -> dict[str, Path]:
         )
         if path.is_file() and not is_hidden and not is_kept_back:
             found[prefix + inside.as_posix()] = path
+    return found
+
+
+def _page_wheel(wheel: Path) -> Path:
+    path = wheel.parent / "page" / wheel.name
+    if not path.exists() or path.stat().st_mtime < wheel.stat().st_mtime:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(wheels.page_wheel(wheel))
+    return path
+
+
+def _kernel_files() -> dict[str, tuple[Path, dict[str, str]]]:
+    """The CPU kernels by build: the file, and its address and hash as site.json names them."""
+    found = {}
+    for path in wasm_builder.build():
+        if path.suffix == ".wasm":
+            build = path.stem.removeprefix("kernels").lstrip("-") or "simd"
+            sha256 = vendor.file_sha256(path)
+            found[build] = (path, {"url": f"kernels/{path.name}", "sha256": sha256})
     return found
 
 

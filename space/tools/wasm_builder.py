@@ -17,18 +17,23 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "worker" / "wasm"
 HASHES = SOURCES / "kernels.sha256"
 OUT = ROOT / "dist" / "wasm"
-MAX_MEMORY = (1 << 32) - (1 << 16)
+PAGE_BYTES = 1 << 16
+MAX_PAGES = (1 << 16) - 1
+MAX_WIDE_PAGES = 1 << 18
+"""What browsers give a memory with 64-bit addresses: 16 GiB."""
 
+_RELAXED = ["-mrelaxed-simd", "-DRELAXED"]
 BUILDS: dict[str, list[str]] = {
-    "kernels.wasm": [],
-    "kernels-relaxed.wasm": ["-mrelaxed-simd", "-DRELAXED"],
+    "kernels.wasm": ["-target", "wasm32-freestanding"],
+    "kernels-relaxed.wasm": ["-target", "wasm32-freestanding", *_RELAXED],
+    "kernels-relaxed64.wasm": ["-target", "wasm64-freestanding", *_RELAXED],
 }
-"""File name -> what its build adds."""
-_TARGET = ["-target", "wasm32-freestanding", "-msimd128", "-matomics", "-mbulk-memory"]
+"""File name -> what its build adds; the last is for models of more than 4 GiB."""
+_FEATURES = ["-msimd128", "-matomics", "-mbulk-memory"]
 _COMPILE = ["-std=c11", "-O3", "-fno-builtin", "-ffp-contract=off", "-nostdlib"]
 _WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
 _LINK = [
-    *("--no-entry", "--import-memory", "--shared-memory", f"--max-memory={MAX_MEMORY}"),
+    *("--no-entry", "--import-memory", "--shared-memory", f"--max-memory={MAX_PAGES * PAGE_BYTES}"),
     *("-z", "stack-size=65536", "--export=__stack_pointer", "--export=__heap_base", "-s"),
 ]
 _CONSTANT = re.compile(r"^    (\w+) = ([\d <]+),", re.MULTILINE)
@@ -110,9 +115,23 @@ def _number(text: str) -> int:
 def _compile(target: Path, flags: list[str]) -> None:
     sources = [path.relative_to(SOURCES).as_posix() for path in _sources() if path.suffix == ".c"]
     temporary = target.with_suffix(".part")
-    command = [sys.executable, "-m", "ziglang", "cc", *_TARGET, *_COMPILE, *_WARNINGS, *flags]
+    command = [sys.executable, "-m", "ziglang", "cc", *_FEATURES, *_COMPILE, *_WARNINGS, *flags]
     command += [f"-Wl,{','.join(_LINK)}", *sources, "-o", str(temporary)]
     done = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{target.name} did not compile:\n{done.stdout}{done.stderr}")
+    if "wasm64-freestanding" in flags:
+        temporary.write_bytes(_with_wide_limit(temporary.read_bytes()))
     temporary.replace(target)
+
+
+def _with_wide_limit(wasm: bytes) -> bytes:
+    """The module with room for MAX_WIDE_PAGES in its memory import: zig's option for that is a
+    number of 32 bits. Both limits take three bytes."""
+    start = wasm.index(b"\x03env\x06memory\x02")
+    at = wasm.index(_leb128(MAX_PAGES), start)
+    return wasm[:at] + _leb128(MAX_WIDE_PAGES) + wasm[at + 3 :]
+
+
+def _leb128(n: int) -> bytes:
+    return bytes([n & 127 | 128, n >> 7 & 127 | 128, n >> 14])

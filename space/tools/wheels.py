@@ -21,24 +21,37 @@ def repack_pure(wheel: Path) -> bytes:
 
     For packages whose compiled part is only a faster twin of a Python one.
     """
-    with zipfile.ZipFile(wheel) as archive:
-        members = {
-            name: archive.read(name)
-            for name in sorted(archive.namelist())
-            if not name.endswith(("/", *_COMPILED_SUFFIXES))
-        }
-    record = next(name for name in members if name.endswith(".dist-info/RECORD"))
+    members = _members_without(wheel, _COMPILED_SUFFIXES)
     tags = next(name for name in members if name.endswith(".dist-info/WHEEL"))
     members[tags] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    # Stored, not deflated: zlib versions differ, and the bytes must not.
+    return _packed(members, zipfile.ZIP_STORED)
+
+
+def page_wheel(wheel: Path) -> bytes:
+    """Our own wheel as the site carries it: the page fetches the CPU kernels' modules itself."""
+    return _packed(_members_without(wheel, (".wasm",)), zipfile.ZIP_DEFLATED)
+
+
+def _members_without(wheel: Path, suffixes: tuple[str, ...]) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            name: archive.read(name)
+            for name in sorted(archive.namelist())
+            if not name.endswith(("/", *suffixes))
+        }
+
+
+def _packed(members: dict[str, bytes], compression: int) -> bytes:
+    record = next(name for name in members if name.endswith(".dist-info/RECORD"))
     members[record] = _record(members, record)
     out = io.BytesIO()
-    # Stored, not deflated: zlib versions differ, and the bytes must not.
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(out, "w", compression) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name, _EPOCH)
             info.create_system = 3  # Unix, wherever this runs
             info.external_attr = 0o644 << 16
-            archive.writestr(info, content)
+            archive.writestr(info, content, compression)
     return out.getvalue()
 
 

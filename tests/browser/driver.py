@@ -29,13 +29,17 @@ def add_harness(site_dir: Path) -> str:
     return "harness/harness.html"
 
 
-def runner(page: Page, url: str) -> Harness:
-    """``run(job, **options)`` on a page that shows the harness."""
+def runner(page: Page, url: str, *, is_kept: bool = False) -> Harness:
+    """``run(job, **options)`` on a page that shows the harness, each job in a fresh worker.
+
+    With ``is_kept`` all jobs go to one worker, so that a model stays loaded.
+    """
     page.on("console", lambda message: print("console:", message.text))
     page.goto(url)
+    script = f"([job, options]) => window.{'keep' if is_kept else 'run'}(job, options)"
 
     def run(job: str, **options: Any) -> Any:
-        return page.evaluate("([job, options]) => window.run(job, options)", [job, options])
+        return page.evaluate(script, [job, options])
 
     return run
 
@@ -70,6 +74,7 @@ class WorkerAnswer:
     boot_ms: dict[str, int]
     heap_bytes: int
     heap_growth_bytes: int
+    notes: list[str]
 
 
 def ask_worker(run: Harness, backend: str, calls: Sequence[Call]) -> WorkerAnswer:
@@ -92,7 +97,7 @@ def ask_worker(run: Harness, backend: str, calls: Sequence[Call]) -> WorkerAnswe
             raise _failed(envelope["error"])
     values = [envelope["value"] for envelope in value["envelopes"]]
     heap = value["heapBytes"]
-    return WorkerAnswer(values, value["stepMs"], heap, heap - value["heapBefore"])
+    return WorkerAnswer(values, value["stepMs"], heap, heap - value["heapBefore"], value["notes"])
 
 
 def _failed(error: dict[str, Any]) -> RuntimeError:

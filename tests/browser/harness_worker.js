@@ -10,6 +10,9 @@ import { gatherPlane } from "../worker/weights.js";
 
 const say = (/** @type {string} */ status) => self.postMessage({ status });
 
+/** @type {Awaited<ReturnType<typeof startRuntime>> | null} */
+let started = null;
+
 /** @type {Record<string, (options: any) => Promise<any>>} */
 const jobs = {
   /** Replays steps of a program without Python: [state, plan, start, stop, want, bytes, words]. */
@@ -48,9 +51,13 @@ const jobs = {
     return model.run(state, 0, 0, 4, 2, 4);
   },
 
-  /** Calls functions of rushlight.browser_checks, each on a model at an address if it has one. */
+  /**
+   * Calls functions of rushlight.browser_checks, each on a model at an address if it has one. The
+   * next job of the same worker goes on with the same Python.
+   */
   async python({ backend, calls }) {
-    const { python, stepMs, heapBytes } = await startRuntime(backend, ({ label }) => say(label));
+    started ??= await startRuntime(backend, ({ label }) => say(label));
+    const { python, notes, stepMs, heapBytes } = started;
     const checks = python.pyimport("rushlight.browser_checks");
     const envelopes = [];
     const heapBefore = heapBytes();
@@ -59,7 +66,7 @@ const jobs = {
       const json = await checks[name](source, backend, JSON.stringify(options), say);
       envelopes.push(JSON.parse(json));
     }
-    return { envelopes, stepMs, heapBytes: heapBytes(), heapBefore };
+    return { envelopes, notes, stepMs, heapBytes: heapBytes(), heapBefore };
   },
 
   /** Reads ranges of a source: what each gave, as a list of bytes, or the failure. */

@@ -1,119 +1,155 @@
-"""Measure this engine beside llama.cpp: same file, same machine, same adapter, one run.
+"""Measure this engine beside its peers: same file, same machine, equal threads, one run.
 
-llama.cpp comes from npm (node-llama-cpp, which carries built binaries) into the cache. Rounds of
-both alternate, and ratios are of medians, so that a busy machine slows both. Software adapters:
-only the ratio means something.
+On the CPU: our page beside wllama in the same Chromium, and page and native beside llama.cpp's
+native build. On the GPU: native beside llama.cpp's Vulkan build, on the same adapter. All are
+opened first and then measured in turn, round by round, so that a busy machine slows all of them;
+ratios are of medians. Only the ratios of one run mean something.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rushlight import Model, _sync
-from rushlight.bench import bench_ids
 from rushlight.cli.common import print_table
 from space.tools import machine
 from tests.tools.parity_all import default_model
+from tests.tools.peers.subject import Subject, Work, prompt_name
 
-VERSION = "3.21.1"
-PACKAGES = (f"@node-llama-cpp/linux-x64@{VERSION}", f"@node-llama-cpp/linux-x64-vulkan@{VERSION}")
-SCRIPT = Path(__file__).with_name("peer.mjs")
-PAIRS = {"gpu": "vulkan", "cpu": "cpu"}
-"""Our device beside llama.cpp's."""
+SUBJECTS = ("page", "wllama", "native", "llama.cpp", "gpu", "vulkan")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A ratio we hold ourselves to: ``ours`` over ``peer``."""
+
+    ours: str
+    peer: str
+    decode: float
+    prefill: float
+
+
+TARGETS = (
+    Target("page", "wllama", 3.0, 3.0),
+    Target("page", "llama.cpp", 0.5, 0.3),
+    Target("native", "llama.cpp", 0.5, 0.3),
+    Target("gpu", "vulkan", 2.0, 2.0),
+)
+
+Speeds = dict[tuple[str, int], dict[str, float]]
+"""Medians in tokens per second, by subject and number of threads."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the pairs asked for and print speeds and ratios."""
-    parser = argparse.ArgumentParser(prog="python build.py bench --peers", description=__doc__)
-    parser.add_argument("--model", metavar="FILE", help="default: Gemma 3 270M")
-    parser.add_argument("--devices", default="gpu", metavar="A,B", help="gpu, cpu (default: gpu)")
-    parser.add_argument("--prefill", type=int, default=128, help="prompt tokens (default: 128)")
-    parser.add_argument("--decode", type=int, default=8, help="decoded tokens (default: 8)")
-    parser.add_argument("--rounds", type=int, default=5, help="the median is taken (default: 5)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", metavar="FILE", help="also write the numbers here")
-    args = parser.parse_args(argv)
-    model, folder = args.model or default_model(), install()
-    rows, report = [], {}
-    for device in args.devices.split(","):
-        machine.say(f"peers: rushlight on {device}")
-        ours = measure_ours(model, device, args)
-        machine.say(f"peers: llama.cpp on {PAIRS[device]}")
-        theirs = measure_theirs(folder, model, PAIRS[device], args)
-        report[device] = {"rushlight": ours, "llama.cpp": theirs}
-        for what in ("prefill", "decode"):
-            ratio = ours[what] / theirs[what]
-            rows.append((device, what, f"{ours[what]:.2f}", f"{theirs[what]:.2f}", f"{ratio:.2f}"))
-        machine.say(f"rushlight: {ours['device']}; llama.cpp: {theirs['device']}")
-    header = ("device", "what", "rushlight tokens/s", "llama.cpp tokens/s", "ratio")
-    print_table(header, rows, title=f"medians of {args.rounds}, {args.prefill} prompt tokens")
+    """Measure the subjects asked for; print speeds and ratios."""
+    args = _parser().parse_args(argv)
+    prefill = tuple(args.prefill)
+    work = Work(args.model or default_model(), args.decode, prefill)
+    speeds: Speeds = {}
+    devices: dict[str, str] = {}
+    for n_threads in args.threads:
+        with ExitStack() as stack:
+            subjects = stack.enter_context(_open(args.subjects, work, n_threads))
+            devices |= {f"{name}, {n_threads}": s.device for name, s in subjects.items()}
+            found = measure(subjects, args.rounds)
+        speeds |= {(name, n_threads): numbers for name, numbers in found.items()}
+    what = ("decode", *(prompt_name(n) for n in prefill))
+    show(speeds, devices, what, args.rounds)
     if args.json:
+        report = [{"subject": s, "threads": n, **numbers} for (s, n), numbers in speeds.items()]
         Path(args.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
     return 0
 
 
-def install() -> Path:
-    """Put llama.cpp into the cache, once; give the folder that holds its node_modules."""
-    folder = machine.cache_dir() / f"node-llama-cpp-{VERSION}"
-    if not (folder / "done").exists():
-        machine.say("peers: fetching llama.cpp (node-llama-cpp)")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "package.json").write_text("{}")
-        npm = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=optional"]
-        subprocess.run([*npm, f"node-llama-cpp@{VERSION}", *PACKAGES], cwd=folder, check=True)
-        (folder / "done").touch()
-    return folder
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python build.py bench --peers", description=__doc__)
+    parser.add_argument("--model", metavar="FILE", help="default: Gemma 3 270M")
+    parser.add_argument("--subjects", type=_subjects, default=SUBJECTS[:4], metavar="A,B",
+                        help=f"of {', '.join(SUBJECTS)} (default: the first four)")  # fmt: skip
+    parser.add_argument("--threads", type=_numbers, default=[1, 2], metavar="N,N",
+                        help="default: 1,2")  # fmt: skip
+    parser.add_argument("--prefill", type=_numbers, default=[128, 512], metavar="N,N",
+                        help="prompt lengths (default: 128,512)")  # fmt: skip
+    parser.add_argument("--decode", type=int, default=32, metavar="N",
+                        help="decoded tokens (default: 32)")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=5, metavar="N",
+                        help="the median of so many is taken (default: 5)")  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="also write the numbers here")
+    return parser
 
 
-def measure_ours(model_path: str, device: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Medians of this engine's prefill and decode, in tokens per second."""
-    import time
-
-    model = Model.load(model_path, device, n_ctx=1024)
-    session = model.default_session
-    prefill, decode = [], []
-    for _ in range(args.rounds + 1):
-        session.reset()
-        started = time.perf_counter()
-        _sync.run(session.run(bench_ids(model, args.prefill), "argmax"))
-        prefill.append(args.prefill / (time.perf_counter() - started))
-        found = _sync.run(session.run([105], "argmax"))
-        started = time.perf_counter()
-        for _ in range(args.decode):
-            assert found is not None
-            found = _sync.run(session.run([int(found[-1])], "argmax"))
-        decode.append(args.decode / (time.perf_counter() - started))
-    adapter = model.device.adapter
-    model.close()
-    return {"device": adapter, "prefill": median(prefill[1:]), "decode": median(decode[1:])}
+def _subjects(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in SUBJECTS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SUBJECTS)}")
+    return names
 
 
-def measure_theirs(
-    folder: Path, model_path: str, gpu: str, args: argparse.Namespace
-) -> dict[str, Any]:
-    """Medians of llama.cpp's; raises when it did not use the device asked for."""
-    script = folder / SCRIPT.name
-    script.write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
-    # Without this, llama.cpp leaves out Vulkan devices that are software, and uses the CPU.
-    environment = {**os.environ, "GGML_VK_VISIBLE_DEVICES": "0"}
-    numbers = [str(n) for n in (args.threads, args.prefill, args.decode, args.rounds)]
-    command = ["node", str(script), os.path.abspath(model_path), gpu, *numbers]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    rounds = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+@contextmanager
+def _open(names: Sequence[str], work: Work, n_threads: int) -> Iterator[dict[str, Subject]]:
+    """The subjects with so many threads, all at once."""
+    from tests.tools.peers import llama_cpp, native
+
+    found: dict[str, Subject] = {}
+    with ExitStack() as stack:
+        for name in names:
+            machine.say(f"peers: opening {name}, {n_threads} threads")
+            if name == "native":
+                opened: Any = native.rushlight_native(work, n_threads)
+            elif name == "gpu":
+                opened = native.rushlight_native(work, n_threads, "gpu")
+            elif name in ("llama.cpp", "vulkan"):
+                gpu = "vulkan" if name == "vulkan" else "cpu"
+                opened = llama_cpp.llama_cpp(work, n_threads, gpu)
+            else:
+                continue  # below, in one browser
+            found[name] = stack.enter_context(opened)
+        if {"page", "wllama"} & set(names):
+            from tests.tools.peers.browser import browser_subjects
+
+            found |= stack.enter_context(browser_subjects(names, work, n_threads))
+        yield found
+
+
+def measure(subjects: dict[str, Subject], n_rounds: int) -> dict[str, dict[str, float]]:
+    """Medians of each subject's rounds; one round more, the first, warms up."""
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in subjects}
+    for i in range(n_rounds + 1):
+        machine.say(f"peers: round {i} of {n_rounds}")
+        for name, subject in subjects.items():
+            rounds[name].append(subject.round())
     return {
-        "device": rounds[0]["device"],
-        "prefill": median(r["prefill"] for r in rounds),
-        "decode": median(r["decode"] for r in rounds),
+        name: {what: median(r[what] for r in found[1:]) for what in found[0]}
+        for name, found in rounds.items()
     }
+
+
+def show(speeds: Speeds, devices: dict[str, str], what: Sequence[str], n_rounds: int) -> None:
+    """Print the speeds, then each pair's ratios beside its targets."""
+    rows = [(s, str(n), *(f"{numbers[w]:.1f}" for w in what)) for (s, n), numbers in speeds.items()]
+    print_table(("subject", "threads", *what), rows, title=f"tokens/s, medians of {n_rounds}")
+    rows = []
+    for target in TARGETS:
+        for (subject, n_threads), ours in speeds.items():
+            peer = speeds.get((target.peer, n_threads))
+            if subject == target.ours and peer is not None:
+                ratios = (f"{ours[w] / peer[w]:.2f}" for w in what)
+                goal = f"{target.decode:g} decode, {target.prefill:g} prefill"
+                rows.append((f"{target.ours} / {target.peer}", str(n_threads), *ratios, goal))
+    print_table(("ratio", "threads", *what, "target"), rows, title="ratios")
+    for name, device in devices.items():
+        print(f"{name} threads: {device}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ export function showModel(info, more) {
 function showBackend({ backend, adapter }) {
   const chip = part("backend-chip");
   chip.textContent = backend === "webgpu" ? "WebGPU" : "CPU";
-  if (backend === "webgpu" && adapter) chip.append(wideOnly(` · ${adapter}`));
+  if (adapter) chip.append(wideOnly(` · ${adapter}`));
   chip.title = chip.textContent ?? "";
   chip.dataset.backend = backend;
   chip.hidden = false;

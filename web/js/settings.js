@@ -1,6 +1,7 @@
 // @ts-check
 /** The settings dialog, the theme, and what of it is remembered on this device. */
 
+import { DevicePanel } from "./device_panel.js";
 import { formatBytes, part, recall, remember } from "./dom.js";
 
 /** @typedef {import("../worker/protocol.js").ChatOptions} ChatOptions */
@@ -58,62 +59,68 @@ export function wireTheme() {
 export class Settings {
   #dialog = /** @type {HTMLDialogElement} */ (part("settings-dialog"));
   #form = /** @type {HTMLFormElement} */ (part("settings-form"));
-  #report = /** @type {HTMLDetailsElement} */ (part("report-details"));
+  #panel;
   /** @type {BackendChoice} */
   backend = "auto";
   /** @type {string[]} What in the page's address was not understood. */
   notes = [];
   #context = /** @type {HTMLSelectElement} */ (part("set-context"));
+  #threads = /** @type {HTMLInputElement} */ (part("set-threads"));
   /** @type {import("../worker/protocol.js").ModelInfo | null} */
   #model = null;
+  /** Threads that the load before asked for. */
+  #loadedThreads = 0;
 
   /**
    * @param {object} actions
    * @param {(backend: BackendChoice) => void} actions.onBackend
    * @param {() => void} actions.onReload Loads the model again, with the context now set.
-   * @param {() => Promise<unknown>} actions.getReport
+   * @param {() => Promise<import("../worker/protocol.js").Report>} actions.getReport
    * @param {() => Promise<import("../worker/protocol.js").Profile>} actions.getProfile
    */
   constructor({ onBackend, onReload, getReport, getProfile }) {
     this.onBackend = onBackend;
-    this.getReport = getReport;
-    this.getProfile = getProfile;
+    this.#panel = new DevicePanel({ getReport, getProfile });
     this.#restore();
     part("settings-button").addEventListener("click", () => {
       this.open();
     });
-    part("context-reload").addEventListener("click", () => {
-      this.#dialog.close();
-      onReload();
-    });
+    for (const id of ["context-reload", "threads-reload"]) {
+      part(id).addEventListener("click", () => {
+        this.#dialog.close();
+        onReload();
+      });
+    }
     part("settings-reset").addEventListener("click", () => {
       for (const name of FIELDS) this.#input(name).value = "";
       this.#context.value = "auto";
+      this.#threads.value = "";
       this.#keep();
     });
     this.#form.addEventListener("change", () => this.#keep());
-    this.#report.addEventListener("toggle", () => void this.#showReport());
-    part("profile-button").addEventListener("click", () => void this.#showProfile());
   }
 
   open() {
-    this.#report.open = false;
+    this.#panel.close();
     this.#dialog.showModal();
   }
 
   /**
-   * The context that the next load asks for.
-   * @returns {{context: "auto" | "max" | number}}
+   * What the next load asks for.
+   * @returns {{context: "auto" | "max" | number, threads: number}}
    */
   get loadOptions() {
     const { value } = this.#context;
-    return { context: value === "auto" || value === "max" ? value : Number(value) };
+    const context = value === "auto" || value === "max" ? value : Number(value);
+    return { context, threads: this.#threads.validity.valid ? Number(this.#threads.value) : 0 };
   }
 
   /** @param {import("../worker/protocol.js").ModelInfo} model The one now loaded. */
   showModel(model) {
     this.#model = model;
+    this.#loadedThreads = this.loadOptions.threads;
     this.#showContext();
+    this.#showThreads();
   }
 
   get canGrowContext() {
@@ -130,6 +137,11 @@ export class Settings {
     const now = `now ${nCtx.toLocaleString("en")}, at most ${nCtxTrained.toLocaleString("en")}`;
     part("context-help").textContent = `${cost} with this model (${now}).`;
     part("context-reload").hidden = next === nCtx;
+  }
+
+  #showThreads() {
+    const isCpu = this.#model?.backend === "cpu";
+    part("threads-reload").hidden = !isCpu || this.loadOptions.threads === this.#loadedThreads;
   }
 
   /** @param {BackendChoice} backend As if picked in the dialog. */
@@ -192,6 +204,8 @@ export class Settings {
       this.notes.push(`The address asks for the backend “${asked}”, which there is not: choose auto, webgpu or cpu.`);
     }
     if (CONTEXTS.includes(String(kept.context))) this.#context.value = String(kept.context);
+    const threads = new URLSearchParams(location.search).get("threads") ?? kept.threads;
+    if (threads) this.#threads.value = String(threads);
     this.backend = isBackend(asked) ? asked : isBackend(kept.backend) ? kept.backend : "auto";
     /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend")).value = this.backend;
   }
@@ -199,38 +213,16 @@ export class Settings {
   #keep() {
     const radios = /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend"));
     const backend = isBackend(radios.value) ? radios.value : "auto";
-    remember("settings", JSON.stringify({ ...this.options, backend, context: this.#context.value }));
+    const { threads } = this.loadOptions;
+    const kept = { ...this.options, backend, context: this.#context.value, threads };
+    remember("settings", JSON.stringify(kept));
     this.#showContext();
+    this.#showThreads();
     if (backend === this.backend) return;
     this.backend = backend;
     const url = new URL(location.href);
     url.searchParams.delete("backend");
     history.replaceState(null, "", url);
     this.onBackend(backend);
-  }
-
-  async #showProfile() {
-    const button = /** @type {HTMLButtonElement} */ (part("profile-button"));
-    const text = part("profile-text");
-    button.disabled = true;
-    text.hidden = false;
-    text.textContent = "Writing a short reply…";
-    try {
-      text.textContent = (await this.getProfile()).text;
-    } catch (error) {
-      text.textContent = `No profile: ${error instanceof Error ? error.message : String(error)}`;
-    }
-    button.disabled = false;
-  }
-
-  async #showReport() {
-    if (!this.#report.open) return;
-    const text = part("report-text");
-    text.textContent = "Asking the engine…";
-    try {
-      text.textContent = JSON.stringify(await this.getReport(), null, 2);
-    } catch (error) {
-      text.textContent = `No report: ${error instanceof Error ? error.message : String(error)}`;
-    }
   }
 }

@@ -59,8 +59,12 @@ class KernelHost(Protocol):
     def notes(self) -> Sequence[str]:
         """What went otherwise than asked, for people; may grow while running."""
 
-    async def create(self, n_bytes: int) -> None:
-        """Make a memory of so many bytes, zeros, and the kernels over it."""
+    max_bytes: int
+    """The most that a memory can hold."""
+
+    async def create(self, n_bytes: int, n_bytes_more: int) -> None:
+        """Make a memory of so many bytes, zeros, that can ``grow`` by ``n_bytes_more`` at least,
+        and the kernels over it."""
 
     async def start(self, layout: MemoryLayout, n_calls: int) -> None:
         """Start the other threads: memory and program have been written."""
@@ -182,8 +186,8 @@ class SimdExecutor:
         self._layout = layout = memory_layout(plan, table, self.host.n_threads)
         self._memory = NumpyMemory(self.host, plan, layout, file, options)
         self.stats.memory_bytes = plan.bytes_by_kind()
-        require_room(plan, layout)
-        await self.host.create(layout.n_bytes)
+        require_room(plan, layout, self.host.max_bytes)
+        await self.host.create(layout.n_bytes, plan.state_places[1])
         self._write_fixed(plan, table, layout)
         await self.host.upload(uploads(plan, layout), sources, progress)
         await self.host.start(layout, len(plan.calls))
@@ -345,12 +349,12 @@ def read_candidates(words: NDArray[np.uint32], n_vocab: int, k: int) -> Candidat
     return Candidates(logits, ids, total, is_all=count < k or n_vocab <= k)
 
 
-def require_room(plan: CpuPlan, layout: MemoryLayout) -> None:
-    """Raise unless everything and one session fits into 32-bit memory."""
-    most = (1 << 32) - (1 << 16)
+def require_room(plan: CpuPlan, layout: MemoryLayout, max_bytes: int) -> None:
+    """Raise unless everything and one session's state fit into the largest memory."""
     needed = layout.n_bytes + plan.state_places[1]
-    if needed > most:
+    if needed > max_bytes:
         raise OutOfDeviceMemoryError(
-            f"The model needs {needed} bytes with its context; WebAssembly memory ends at {most}.",
+            f"The model needs {needed / 1e9:.2f} GB with its context; the memory of the CPU kernels"
+            f" ends at {max_bytes / 1e9:.2f} GB.",
             hint="Use a smaller context, a smaller model, or a GPU.",
         )

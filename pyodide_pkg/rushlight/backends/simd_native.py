@@ -45,6 +45,8 @@ def default_threads() -> int:
 class NativeKernels:
     """A ``KernelHost`` under wasmtime."""
 
+    max_bytes = MAX_PAGES * PAGE_BYTES
+
     def __init__(self, n_threads: int = 0) -> None:
         self.n_threads = min(n_threads or default_threads(), MAX_THREADS)
         self.notes: tuple[str, ...] = ()
@@ -61,7 +63,7 @@ class NativeKernels:
 
     # ----- memory
 
-    async def create(self, n_bytes: int) -> None:
+    async def create(self, n_bytes: int, n_bytes_more: int) -> None:
         """Make the shared memory and this thread's instance."""
         w = self._wasmtime
         pages = -(-n_bytes // PAGE_BYTES)
@@ -149,7 +151,7 @@ class NativeKernels:
         """Run a range of the program in pieces of bounded time; see ``KernelHost.run``."""
         self._is_cancelled = False
         pacer = self._pacers[n_tokens > 1]
-        run = self._exports["run"]
+        run, start = self._exports["run"], first
         while True:
             end = min(stop, pacer.end_of_submit(first, stop))
             if self._lost and self.n_threads > 1:
@@ -157,6 +159,7 @@ class NativeKernels:
             began = perf_counter()
             if run(self._store, self._control, first, end):
                 self._drop_pool("it stopped in the middle of its work")
+                first = start  # the range may have overwritten what it began with
                 continue
             pacer.measured(first, end, (perf_counter() - began) * 1e3)
             first = end

@@ -131,18 +131,12 @@ class BrowserDevice:
         for upload in uploads:
             if upload.table:
                 self._model.write(upload.slot, upload.table_at, to_js(upload.table))
-        parts = to_js([await self._js_source(source) for source in sources if uploads])
+        parts = await js_sources(sources if uploads else (), self._gpu.bytesSource)
         with js_errors(self._program):
             with proxied(written) as on_progress:
                 await self._model.writeWeights(parts, uploads_json(uploads), on_progress)
             with proxied(compiled) as on_progress:
                 await self._model.compiled(on_progress)
-
-    async def _js_source(self, source: AsyncSource) -> Any:
-        """The JavaScript side of a source; small sources made in Python are copied over."""
-        if isinstance(source, JsSource):
-            return source.js
-        return self._gpu.bytesSource(to_js(await source.read(0, source.size)), source.name)
 
     def new_state(self) -> int:
         """Allocate the state slots of one session."""
@@ -231,6 +225,18 @@ class BrowserExecutor(WebGpuExecutor):
         if gpu is None:
             raise NoAdapterError("This page has no GPU device.", hint="Use the CPU instead.")
         super().__init__(BrowserDevice(gpu), compile_program)
+
+
+async def js_sources(sources: Sequence[AsyncSource], from_bytes: Any) -> Any:
+    """The JavaScript side of sources, as an array; small ones made in Python are copied over."""
+    return to_js(
+        [
+            source.js
+            if isinstance(source, JsSource)
+            else from_bytes(to_js(await source.read(0, source.size)), source.name)
+            for source in sources
+        ]
+    )
 
 
 @contextmanager

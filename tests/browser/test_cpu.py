@@ -1,0 +1,137 @@
+"""The CPU kernels in the page's worker: right with and without threads, and when one is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from space.tools.server import SiteServer
+from tests.browser.driver import Call, WorkerAnswer, add_harness, ask_worker, runner
+from tests.tools import chromium
+
+pytestmark = pytest.mark.browser
+
+GOLDEN = Path(__file__).parent.parent / "data" / "golden"
+FILES = sorted(path.stem for path in GOLDEN.glob("*.gguf"))
+TOLERANCE = 2e-4
+"""Of the logits' range, with a float32 cache: DESIGN's."""
+
+
+@pytest.fixture(scope="module")
+def lone_harness(browser: Browser, site_dir: Path) -> Iterator[Any]:
+    """The harness on a server that does not isolate its pages."""
+    with SiteServer(site_dir, is_isolated=False) as server:
+        context = browser.new_context()
+        yield runner(context.new_page(), server.url + add_harness(site_dir))
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def plain_harness(browser: Browser, harness_url: str) -> Iterator[Any]:
+    """The harness in a Chromium whose WebAssembly has no SIMD."""
+    options = chromium.launch_options()
+    options["args"] = [*options["args"], "--js-flags=--no-enable-sse4-1"]
+    other = browser.browser_type.launch(**options)
+    yield runner(other.new_page(), harness_url)
+    other.close()
+
+
+def prompt_of(name: str, index: int = -1) -> dict[str, Any]:
+    """A golden model's longest prompt, with HF transformers' answers."""
+    with np.load(GOLDEN / f"{name}.npz") as data:
+        index %= int(data["n_prompts"])
+        keys = ("ids", "rows", "logits", "range", "greedy")
+        return {key: data[f"p{index}_{key}"] for key in keys}
+
+
+def ask(run: Any, name: str, backend: str = "cpu", **options: Any) -> WorkerAnswer:
+    prompt = prompt_of(name)
+    ids, n_tokens = prompt["ids"].tolist(), len(prompt["greedy"])
+    options = {"ids": ids, "n_tokens": n_tokens, **options}
+    return ask_worker(run, backend, [Call("continue_ids", options, GOLDEN / f"{name}.gguf")])
+
+
+def check(answer: WorkerAnswer, name: str) -> None:
+    """The logits are the reference's within the tolerance, and the text is the same."""
+    prompt, (value,) = prompt_of(name), answer.values
+    logits = np.array(value["logits"])
+    difference = np.abs(logits[prompt["rows"]] - prompt["logits"]).max(axis=-1)
+    assert (difference <= TOLERANCE * prompt["range"][prompt["rows"]]).all()
+    assert value["ids"] == prompt["greedy"].tolist()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_golden_models_on_two_threads(harness: Any, name: str) -> None:
+    answer = ask(harness, name, n_threads=2)
+    check(answer, name)
+    (value,) = answer.values
+    assert value["device"].startswith("cpu, WebAssembly")
+    assert "exact, 2 threads" in value["device"]
+    assert value["notes"] == [] and answer.notes == []
+
+
+@pytest.mark.parametrize("name", ["llama-kquants", "gemma3-linear-q8q4"])
+def test_without_isolation_one_thread_answers_and_says_why(lone_harness: Any, name: str) -> None:
+    answer = ask(lone_harness, name, n_threads=2)
+    check(answer, name)
+    (value,) = answer.values
+    assert "exact, 1 thread" in value["device"]
+    (note,) = value["notes"]
+    assert "not cross-origin isolated" in note
+    assert "Cross-Origin-Opener-Policy: same-origin" in note
+    assert "Cross-Origin-Embedder-Policy: require-corp" in note
+
+
+def test_without_isolation_one_thread_asked_for_needs_no_note(lone_harness: Any) -> None:
+    answer = ask(lone_harness, "llama-f32", n_threads=1)
+    check(answer, "llama-f32")
+    assert answer.values[0]["notes"] == []
+
+
+def test_without_simd_numpy_answers_and_says_so(plain_harness: Any) -> None:
+    answer = ask(plain_harness, "llama-kquants")
+    check(answer, "llama-kquants")
+    assert answer.values[0]["device"].startswith("numpy")
+    (note,) = answer.notes
+    assert "no WebAssembly SIMD" in note and "numpy" in note
+
+
+@pytest.mark.parametrize(
+    ("loses", "why"), [("dies", "it no longer answers"), ("ends", "the browser ended it")]
+)
+def test_a_lost_thread_leaves_a_note_and_the_same_text(harness: Any, loses: str, why: str) -> None:
+    """ "dies": in the middle of a step, with work in its hands; "ends": between two steps."""
+    answer = ask(harness, "llama-f32", n_threads=2, loses=loses)
+    check(answer, "llama-f32")
+    (value,) = answer.values
+    assert "1 thread" in value["device"]
+    (note,) = value["notes"]
+    assert why in note and "one goes on alone" in note
+
+
+def test_memory_beyond_4_gib(harness: Any) -> None:
+    """The build with 64-bit addresses; the state lies where 32 bits do not reach."""
+    answer = ask(harness, "gemma3-linear-q8q4", n_threads=2, is_wide=True)
+    check(answer, "gemma3-linear-q8q4")
+
+
+def test_exact_text_is_numpys(harness: Any) -> None:
+    """Both paths of the same page, on a mixture of storage types."""
+    made = [ask(harness, "gemma3-linear-q8q4", backend).values[0] for backend in ("cpu", "numpy")]
+    assert made[0]["ids"] == made[1]["ids"]
+    assert made[1]["device"].startswith("numpy")
+
+
+def test_int8_is_the_default_and_near(harness: Any) -> None:
+    """Activations of 8 bits: the error is stated in pyodide_pkg/README.md."""
+    prompt = prompt_of("llama-kquants")
+    (value,) = ask(harness, "llama-kquants", variant="auto").values
+    assert "int8" in value["device"]
+    logits = np.array(value["logits"])[prompt["rows"]]
+    difference = np.abs(logits - prompt["logits"]).max(axis=-1)
+    assert 0 < (difference / prompt["range"][prompt["rows"]]).max() <= 0.03
