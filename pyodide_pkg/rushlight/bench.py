@@ -14,7 +14,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from . import _sync
-from .backends.profile import Profile
+from .backends.profile import ProfileTable
+from .backends.simd_common import SimdExecutor
 from .backends.webgpu_common import WebGpuExecutor
 from .errors import InvalidInputError
 
@@ -144,27 +145,27 @@ async def _measure_decode(model: Model, n_tokens: int, result: BenchResult) -> N
 
 def profile(
     model: Model, options: BenchOptions, *, on_step: Callable[[str], None] = lambda label: None
-) -> Profile:
+) -> ProfileTable:
     """Return where the time goes; the synchronous form of ``profile_async``."""
     return _sync.run(profile_async(model, options, on_step=on_step))
 
 
 async def profile_async(
     model: Model, options: BenchOptions, *, on_step: Callable[[str], None] = lambda label: None
-) -> Profile:
+) -> ProfileTable:
     """Return the time of every kernel in one prompt (the shortest) and ``n_decode`` tokens."""
     executor = model.executor
-    if not isinstance(executor, WebGpuExecutor):
+    if not isinstance(executor, (WebGpuExecutor, SimdExecutor)):
         raise InvalidInputError(
             f"The {model.device.backend} backend has no kernels to profile.",
-            hint="Use a GPU: --device gpu.",
+            hint="Use --device gpu or --device cpu.",
         )
     n_prompt = min(options.prefill)
     session = model.session()
     on_step("warming up")
     await _prefill_and_decode(session, model, n_prompt, 1)
     on_step(f"profiling a prompt of {n_prompt} tokens and {options.n_decode} more")
-    found = executor.start_profile()
+    found: ProfileTable = executor.start_profile()
     try:
         await _prefill_and_decode(session, model, n_prompt, options.n_decode)
     finally:

@@ -46,27 +46,22 @@ class ProfileRow:
         )
 
 
-class Profile:
-    """Collects dispatch times of a program while a device fills it; see ``Device.profile``."""
+class ProfileTable:
+    """Times by kernel; a device's own kind of profile adds them."""
 
-    def __init__(self, program: Program, n_ctx: int, *, has_timestamps: bool) -> None:
-        self.has_timestamps = has_timestamps
-        self._plans, self._n_ctx = program.plans, n_ctx
+    note: str
+    """How the times were taken."""
+
+    def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str], ProfileRow] = {}
 
-    def add(
-        self, plan: int, order: Sequence[int], times_ms: Sequence[float], step: Sequence[int]
-    ) -> None:
-        """Note how long each dispatch of ``order`` took; ``step`` is n_tokens, position, n_out."""
-        chosen = self._plans[plan]
-        for index, ms in zip(order, times_ms, strict=True):
-            dispatch = chosen.dispatches[index]
-            label = LAYER.sub("blk.*.", dispatch.label)
-            key = (chosen.name, label, shape_words(dispatch))
-            row = self._rows.setdefault(key, ProfileRow(*key))
-            row.calls += 1
-            row.ms += float(ms)
-            row.n_bytes += moved_bytes(chosen, index, step, self._n_ctx)
+    def count(self, plan: str, label: str, shape: str, ms: float, n_bytes: float) -> None:
+        """Note one run of one kernel."""
+        key = (plan, LAYER.sub("blk.*.", label), shape)
+        row = self._rows.setdefault(key, ProfileRow(*key))
+        row.calls += 1
+        row.ms += float(ms)
+        row.n_bytes += n_bytes
 
     def rows(self) -> list[ProfileRow]:
         """By plan, and within a plan the slowest first."""
@@ -77,11 +72,6 @@ class Profile:
             row.share = row.ms / totals[row.plan] if totals[row.plan] else 0.0
         names = list(totals)
         return sorted(self._rows.values(), key=lambda row: (names.index(row.plan), -row.ms))
-
-    @property
-    def note(self) -> str:
-        """How the times were taken."""
-        return TIMESTAMPS if self.has_timestamps else ALONE
 
     def to_json(self) -> dict[str, Any]:
         """The profile as plain values."""
@@ -101,6 +91,26 @@ class Profile:
             for row in table
         ]
         return "\n".join([*lines, "", self.note])
+
+
+class Profile(ProfileTable):
+    """Collects dispatch times of a program while a device fills it; see ``Device.profile``."""
+
+    def __init__(self, program: Program, n_ctx: int, *, has_timestamps: bool) -> None:
+        super().__init__()
+        self.has_timestamps = has_timestamps
+        self.note = TIMESTAMPS if has_timestamps else ALONE
+        self._plans, self._n_ctx = program.plans, n_ctx
+
+    def add(
+        self, plan: int, order: Sequence[int], times_ms: Sequence[float], step: Sequence[int]
+    ) -> None:
+        """Note how long each dispatch of ``order`` took; ``step`` is n_tokens, position, n_out."""
+        chosen = self._plans[plan]
+        for index, ms in zip(order, times_ms, strict=True):
+            dispatch = chosen.dispatches[index]
+            n_bytes = moved_bytes(chosen, index, step, self._n_ctx)
+            self.count(chosen.name, dispatch.label, shape_words(dispatch), ms, n_bytes)
 
 
 def shape_words(dispatch: Dispatch) -> str:

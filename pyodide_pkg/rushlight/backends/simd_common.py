@@ -35,6 +35,7 @@ from ..plan.cpu_program import (
 from ..plan.plan import Binding
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
 from .simd_numpy import NumpyMemory, run_numpy_call
+from .simd_profile import CpuProfile
 from .webgpu_common import Turn
 from .webgpu_program import read_small_tensors
 
@@ -144,6 +145,7 @@ class SimdExecutor:
         self.own_notes: tuple[str, ...] = ()  # why this executor was chosen
         self.info = host.info
         self._free: list[int] = []
+        self._profile: CpuProfile | None = None
         self._turn = Turn()  # sessions of one model share scratch and input
 
     def _look(self) -> None:
@@ -317,15 +319,40 @@ class SimdExecutor:
         if tail is not None and tail[0] == stop:
             stop, tail = tail[1], None
         for first, last in (*plan.ranges(start, stop), *(plan.ranges(*tail) if tail else ())):
-            call = plan.calls[first]
-            if call.node:
-                run_numpy_call(call, call.node, self._memory, step)
-                continue
-            await self.host.run(first, last, len(step.tokens))
-            if len(self.host.notes) != n_notes:
-                self._look()
-            self.stats.submits += 1
-            self.stats.dispatches += last - first
+            if self._profile is not None:
+                await self._run_timed(plan, step, first, last, self._profile)
+            else:
+                await self._run_range(plan, step, first, last)
+        if len(self.host.notes) != n_notes:
+            self._look()
+
+    async def _run_range(self, plan: CpuPlan, step: CpuStep, first: int, last: int) -> None:
+        call = plan.calls[first]
+        if call.node:
+            run_numpy_call(call, call.node, self._memory, step)
+            return
+        await self.host.run(first, last, len(step.tokens))
+        self.stats.submits += 1
+        self.stats.dispatches += last - first
+
+    async def _run_timed(
+        self, plan: CpuPlan, step: CpuStep, first: int, last: int, profile: CpuProfile
+    ) -> None:
+        for i in range(first, last):
+            started = perf_counter()
+            await self._run_range(plan, step, i, i + 1)
+            ms = (perf_counter() - started) * 1e3
+            profile.add(i, ms, len(step.tokens), step.position, len(step.out_rows))
+
+    def start_profile(self) -> CpuProfile:
+        """Time every call on its own from now on, until ``stop_profile``."""
+        assert self.plan is not None, "profile before load"
+        self._profile = CpuProfile(self.plan)
+        return self._profile
+
+    def stop_profile(self) -> None:
+        """Run as usual again."""
+        self._profile = None
 
     def rewind(self, state: CpuState, position: int) -> int:
         """KV entries past ``position`` are overwritten before they are read: any position works."""

@@ -39,7 +39,7 @@ def bench_command(
     threads: ThreadsOption = 0,
     floor: FloorFlag = False,
     is_profile: Annotated[
-        bool, typer.Option("--profile", help="Instead, the time and bytes of every GPU kernel.")
+        bool, typer.Option("--profile", help="Instead, the time and bytes of every kernel.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
