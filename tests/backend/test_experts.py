@@ -18,12 +18,13 @@ from rushlight.graph.builder import GraphBuilder
 from rushlight.graph.ir import Graph
 from rushlight.ops import OPS
 from rushlight.plan.webgpu import DeviceLimits, plan_model
-from tests.tools.backends import GPU_VARIANTS, gpu_executor
+from tests.tools.backends import gpu_executor
 from tests.tools.counted_replay import CountedReplay
 from tests.unit.gguf_bytes import write_gguf
 
 N_EXPERT, N_USED, N_EMBD, N_FF, N_VOCAB = 9, 2, 128, 128, 150
 N_TOKENS = 128
+FAMILIES = ("rows", "tiles")
 STACKS = {
     "gate": (N_EXPERT, N_FF, N_EMBD),
     "up": (N_EXPERT, N_FF, N_EMBD),
@@ -109,7 +110,7 @@ def prompt(n: int) -> list[int]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("variant", GPU_VARIANTS)
+@pytest.mark.parametrize("variant", FAMILIES)
 def test_a_decoded_token_reads_the_chosen_experts_once_and_no_other(
     layer: Any, chosen: list[np.ndarray], variant: str
 ) -> None:
@@ -148,7 +149,7 @@ EXPERT_BYTES = N_FF * N_EMBD * 4
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("variant", GPU_VARIANTS)
+@pytest.mark.parametrize("variant", FAMILIES)
 @pytest.mark.parametrize(
     ("limit", "n_chunks"), [(4 * EXPERT_BYTES, 3), (EXPERT_BYTES // 2 + 999, 18)]
 )

@@ -104,7 +104,8 @@ def _n_tokens(op: OpDef, case: Case) -> int:
 
 
 def _factors(graph: Graph) -> list[str]:
-    return [node.inputs["weight"] for node in graph.nodes if node.op == "matmul"]
+    products = ("matmul", "expert_matmul")
+    return [node.inputs["weight"] for node in graph.nodes if node.op in products]
 
 
 @dataclass(frozen=True)

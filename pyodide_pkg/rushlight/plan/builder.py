@@ -129,12 +129,6 @@ class PlanBuilder:
         self._n_bytes[name] = n_bytes
         return Binding(VALUE + name, 0, n_bytes)
 
-    def companion(self, value: str, name: str, n_bytes: int) -> Binding:
-        """What one lowering makes beside a value for others that read the value."""
-        name = f"{value}.{name}"
-        self._n_bytes[name] = n_bytes
-        return Binding(VALUE + name, 0, n_bytes)
-
     def derived(
         self, x: str, form: str, sizes: Sequence[int], emit: Callable[..., None]
     ) -> list[Binding]:

@@ -35,16 +35,15 @@ def _bias(b: PlanBuilder, node: Node, port: str = "bias") -> Binding:
 
 
 def lower_route(b: PlanBuilder, node: Node) -> None:
-    """The choice, and with several tokens the slots grouped by expert."""
+    """Which experts each token takes, and the share of each."""
     attrs, logits = b.attrs(node), node.inputs["logits"]
     n_expert, n_used = b.n_cols(logits), int(attrs["n_used"])  # type: ignore[arg-type]
     symbol = b.rows_symbol(logits)
-    n = b.max_rows(symbol)
-    experts = b.value(node.outputs["experts"])
+    outputs = [b.value(node.outputs[port]) for port in ("experts", "shares")]
     b.emit(
         "expert_route",
-        [b.value(logits), _bias(b, node), experts, b.value(node.outputs["shares"])],
-        (n, 1, 1),
+        [b.value(logits), _bias(b, node), *outputs],
+        (b.max_rows(symbol), 1, 1),
         overrides={
             "WG_SIZE": 1 if b.is_rows else 64,
             "N_EXPERT": n_expert,
@@ -53,23 +52,6 @@ def lower_route(b: PlanBuilder, node: Node) -> None:
             "NORMALIZE": bool(attrs["normalize"]),
             "SCALE": float(attrs["scale"]),  # type: ignore[arg-type]
             "HAS_BIAS": "bias" in node.inputs,
-            "USE_N_OUT": symbol == "n_out",
-        },
-    )
-    if n == 1:
-        return
-    tile = _tile(b, n)
-    n_tiles = _n_tiles(n, n_used, n_expert, tile)
-    b.emit(
-        "expert_group",
-        [experts, _groups(b, node.outputs["experts"], n, n_used, n_tiles)],
-        (1, 1, 1),
-        overrides={
-            "WG_SIZE": 64,
-            "N_EXPERT": n_expert,
-            "N_USED": n_used,
-            "TILE": tile,
-            "N_TILES": n_tiles,
             "USE_N_OUT": symbol == "n_out",
         },
     )
@@ -89,8 +71,33 @@ def _n_tiles(n: int, n_used: int, n_expert: int, tile: int) -> int:
     return min(n * n_used, min(n * n_used, n_expert) + n * n_used // tile)
 
 
-def _groups(b: PlanBuilder, experts: str, n: int, n_used: int, n_tiles: int) -> Binding:
-    return b.companion(experts, "groups", (4 * n_tiles + n * n_used) * 4)
+def _groups(b: PlanBuilder, experts: str, n_expert: int) -> tuple[Binding, int]:
+    """The slots of several tokens sorted by expert, and how many tiles they are cut into at most.
+
+    Made once for all products that read the choice.
+    """
+    n_used, symbol = b.n_cols(experts), b.rows_symbol(experts)
+    n = b.max_rows(symbol)
+    tile = _tile(b, n)
+    n_tiles = _n_tiles(n, n_used, n_expert, tile)
+
+    def emit(groups: Binding) -> None:
+        b.emit(
+            "expert_group",
+            [b.value(experts), groups],
+            (1, 1, 1),
+            overrides={
+                "WG_SIZE": 64,
+                "N_EXPERT": n_expert,
+                "N_USED": n_used,
+                "TILE": tile,
+                "N_TILES": n_tiles,
+                "USE_N_OUT": symbol == "n_out",
+            },
+        )
+
+    (groups,) = b.derived(experts, "groups", [(4 * n_tiles + n * n_used) * 4], emit)
+    return groups, n_tiles
 
 
 def lower_matmul(b: PlanBuilder, node: Node) -> None:
@@ -118,11 +125,13 @@ def product(b: PlanBuilder, node: Node, weight: str, bias: str, y: Binding) -> N
             **chunk.overrides(),
         }
         if n == 1:
-            file, sizes, (wide, high, _) = "expert_matvec", *matvec_size(b, n_rows, n_cols)
+            file, sizes, (wide, high, _) = (
+                "expert_matvec",
+                *matvec_size(b, n_rows, n_cols, n_z=n_used),
+            )
             grid, second = (wide, high, n_used), b.value(experts)
         else:
-            n_tiles = _n_tiles(n, n_used, n_expert, _tile(b, n))
-            second = _groups(b, experts, n, n_used, n_tiles)
+            second, n_tiles = _groups(b, experts, n_expert)
             file, sizes, grid = _prefill_kernel(b, n_rows, n_tiles)
             sizes["N_TILES"] = n_tiles
         b.emit(
@@ -171,7 +180,7 @@ def lower_glu_matmul(b: PlanBuilder, node: Node) -> None:
         _emit_gate(b, [*parts, b.value(y)], b.n_cols(y), b.rows_symbol(y), gating)
         return
     n_expert, n_rows, n_cols = b.graph.weights[node.inputs["weight_gate"]].shape
-    sizes, (wide, high, _) = matvec_size(b, n_rows, n_cols)
+    sizes, (wide, high, _) = matvec_size(b, n_rows, n_cols, n_z=_n_used(b, node))
     b.emit(
         "expert_glu_matvec",
         [

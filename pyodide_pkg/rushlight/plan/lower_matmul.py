@@ -20,12 +20,13 @@ THREADS_WANTED = 32768
 
 
 def matvec_size(
-    b: PlanBuilder, n_rows: int, n_cols: int, size: int = 64
+    b: PlanBuilder, n_rows: int, n_cols: int, size: int = 64, n_z: int = 1
 ) -> tuple[dict[str, float], tuple[int, int, int]]:
     """Workgroup size, lanes and grid of a matvec kernel over ``n_rows`` rows, four to a unit.
 
     In the tiles family 8 lanes share a unit, which reads whole sectors of every plane; more only
-    where the matrix is too small to keep a GPU busy otherwise, at most one per 16 columns.
+    where the matrix is too small to keep a GPU busy otherwise, at most one per 16 columns. The
+    kernel runs ``n_z`` times beside itself, for other rows.
     """
     units = -(-n_rows // 4)
     if b.is_rows:
@@ -33,7 +34,7 @@ def matvec_size(
         size = power_of_two(units // 8, 8, 64)
         return {"WG_SIZE": size}, b.fold(-(-units // size))
     lanes, n_groups = 8, -(-n_cols // 16)
-    while lanes < size and units * lanes < THREADS_WANTED and lanes * 2 <= n_groups:
+    while lanes < size and units * n_z * lanes < THREADS_WANTED and lanes * 2 <= n_groups:
         lanes *= 2
     return {"WG_SIZE": size, **b.lane_sizes(lanes)}, b.fold(-(-units * lanes // size))
 

@@ -1,0 +1,145 @@
+"""Models with experts as graphs and plans: dispatches, bytes, and files that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rushlight.backends.profile import moved_bytes
+from rushlight.backends.variant_trials import trials_for
+from rushlight.errors import GraphError, ModelFormatError
+from rushlight.gguf import open_source, read_header
+from rushlight.gguf.config import read_config
+from rushlight.gguf.reader import GgufFile
+from rushlight.graph.ir import Graph
+from rushlight.models import build_graph
+from rushlight.plan.plan import Plan
+from rushlight.plan.webgpu import plan_model
+from tests.tools.arch_files import model_bytes
+
+Shape = tuple[int, ...]
+
+
+@cache
+def header(name: str, kind: str = "f32") -> GgufFile:
+    source = open_source(model_bytes(name, kind))
+    file = read_header(source)
+    source.close()
+    return file
+
+
+def graph_of(
+    name: str, kind: str = "f32", changed: Mapping[str, Shape | None] | None = None, **keys: Any
+) -> Graph:
+    """The graph of a model; ``changed`` are tensors of other shapes (None: not there)."""
+    file = header(name, kind)
+    shapes = {t.name: t.shape for t in file.tensors.values()} | dict(changed or {})
+    prefix = file.metadata["general.architecture"]
+    metadata = {**file.metadata, **{f"{prefix}.{key}": value for key, value in keys.items()}}
+    config = read_config(metadata, file.tensors)
+    return build_graph(config, {key: shape for key, shape in shapes.items() if shape is not None})
+
+
+def plans(name: str, kind: str = "f32", **options: Any) -> dict[str, Plan]:
+    file = header(name, kind)
+
+    def read_tensor(tensor: str) -> Any:
+        return np.ones(file.tensors[tensor].shape, np.float32)
+
+    options = {"n_ctx": 128, "n_batch": 128, "read_tensor": read_tensor, **options}
+    return plan_model(graph_of(name, kind), file, **options).plans
+
+
+def kernels(plan: Plan) -> list[str]:
+    return [dispatch.kernel.file for dispatch in plan.dispatches]
+
+
+def layer_kernels(plan: Plan) -> list[str]:
+    """What runs from one router to the next attention, in the first layer but not the last."""
+    names = kernels(plan)
+    first = names.index("expert_route")
+    return names[first - 1 : names.index("attention_step_tiles", first)]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("qwen3moe", ["matvec", "expert_route", "expert_glu_matvec", "expert_matvec_sum"]),
+        ("gpt-oss", ["matvec", "expert_route", "expert_glu_matvec", "expert_matvec_sum"]),
+        (
+            "qwen2moe",
+            [
+                *("matvec", "expert_route", "expert_glu_matvec"),
+                *("glu_matvec", "matvec", "sigmoid_gate", "expert_matvec_sum"),
+            ],
+        ),
+    ],
+)
+def test_a_routed_mlp_is_four_dispatches_of_a_decoded_token(name: str, wanted: list[str]) -> None:
+    """Beside its norm; a shared expert has its own three."""
+    found = layer_kernels(plans(name)["decode"])
+    assert [k for k in found if not k.endswith(("norm", "qkv_matvec"))] == wanted
+
+
+def test_slots_are_grouped_once_for_all_products_of_a_layer() -> None:
+    plan = plans("qwen3moe")["prefill_128"]
+    names = kernels(plan)
+    assert names.count("expert_group") == 3 and names.count("expert_matmul_tiles") == 9
+    assert names.count("expert_group") == names.count("expert_route")
+
+
+@pytest.mark.parametrize("variant", ["rows", "tiles"])
+@pytest.mark.parametrize(
+    ("name", "kind", "share"), [("qwen3moe", "f32", 3 / 7), ("gpt-oss", "quant", 2 / 5)]
+)
+def test_a_decoded_token_moves_the_chosen_experts_bytes_alone(
+    name: str, kind: str, share: float, variant: str
+) -> None:
+    """As the profile counts them; tests/backend counts what the kernels read."""
+    plan = plans(name, kind, variant=variant)["decode"]
+    stacks = {t.name: t.n_bytes for t in header(name, kind).tensors.values() if len(t.shape) == 3}
+    stacks_alone = tuple(
+        replace(d, bindings=tuple(b for b in d.bindings if b.slot in stacks))
+        for d in plan.dispatches
+    )
+    plan = replace(plan, dispatches=stacks_alone)
+    moved = sum(moved_bytes(plan, i, (1, 9, 1), 128) for i in range(len(stacks_alone)))
+    assert moved == pytest.approx(share * sum(stacks.values()))
+
+
+def test_trials_cover_the_expert_ops_and_their_storage_types() -> None:
+    trials = {trial.name for trial in trials_for(graph_of("gpt-oss", "quant"),
+                                                 header("gpt-oss", "quant"))}  # fmt: skip
+    for op in ("expert_route", "expert_matmul", "expert_glu_matmul", "expert_matmul_sum"):
+        assert any(name.startswith(f"{op}/") for name in trials), op
+    assert any(name.startswith("matmul/MXFP4") for name in trials)
+
+
+@pytest.mark.parametrize(
+    ("changed", "keys", "error", "words"),
+    [
+        ({"blk.0.ffn_up_exps.weight": (6, 32, 64)}, {}, ModelFormatError, "for each expert"),
+        ({"blk.1.ffn_down_exps.weight": (64, 32)}, {}, ModelFormatError, "blk.1.ffn_down_exps"),
+        ({"blk.0.ffn_gate_exps.weight": None}, {}, GraphError, "blk.0.ffn_gate_exps.weight"),
+        ({}, {"expert_used_count": 8}, GraphError, "n_used is 8 of 7"),
+        ({}, {"expert_used_count": 0}, ModelFormatError, "qwen3moe.expert_used_count"),
+        ({}, {"expert_weights_scale": -1.0}, ModelFormatError, "qwen3moe.expert_weights_scale"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused_by_name(
+    changed: dict[str, Shape | None], keys: dict[str, Any], error: Any, words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        graph_of("qwen3moe", changed=changed, **keys)
+
+
+def test_a_scale_of_zero_means_none() -> None:
+    """Converters write it for models without one."""
+    graph = graph_of("qwen3moe", expert_weights_scale=0.0)
+    (first, *_) = [node for node in graph.nodes if node.op == "expert_route"]
+    assert first.attrs["scale"] == 1.0
