@@ -148,8 +148,9 @@ class KernelBench:
     ) -> None:
         self._set(n_tokens=n_tokens, position=position, n_out=n_out, state=state)
 
-    def run_in_node(self, folder: Path, **step: int) -> None:
-        """Run the program in node on a copy of the memory, which replaces this one."""
+    def run_in_node(self, folder: Path, n_runs: int = 1, **step: int) -> float:
+        """Run the program in node on a copy of the memory, which replaces this one; the least
+        milliseconds of ``n_runs``."""
         self._set_step(**step)
         image = folder / "memory.bin"
         image.write_bytes(self.memory[: self._free].tobytes())
@@ -160,7 +161,9 @@ class KernelBench:
             self._control,
             self._n_calls,
             stack,
+            n_runs,
         ]
         command = ["node", str(NODE_RUN), json.dumps(job)]
-        subprocess.run(command, check=True, timeout=60, capture_output=True)
+        done = subprocess.run(command, check=True, timeout=60, capture_output=True)
         self.memory[: self._free] = np.frombuffer(image.read_bytes(), np.uint8)
+        return float(done.stdout)

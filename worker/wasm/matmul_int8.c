@@ -12,24 +12,28 @@ struct fast {
 _Static_assert(sizeof(struct fast) + PASS_TOKENS * TILE_PANELS * 16 <= SCRATCH_BYTES, "scratch");
 _Static_assert((int)TILE_PANELS == (int)PAIR, "a pair of groups");
 
+// One token by way of panels.
+static void matvec_packed(const struct product *p, u32 first, u32 stop, void *scratch) {
+    for (u32 index = first; index < stop; index += PAIR) {
+        struct group pair[PAIR] = {group_at(p, index), group_at(p, min_u32(index + 1, stop - 1))};
+        matmul_int8(p, pair, scratch);
+    }
+}
+
 // Runs CALL(how) with `how` as a constant.
-#ifdef RELAXED
-#define FOR_DOTS(q, how, CALL)                      \
-    if (!q.is_wide) CALL(NARROW);                   \
-    else if (how == WIDE_SIGNED) CALL(WIDE_SIGNED); \
-    else if (how == WIDE_UNSIGNED) CALL(WIDE_UNSIGNED); \
+#define FOR_DOTS(q, how, CALL)                                            \
+    if (!q.is_wide) CALL(NARROW);                                         \
+    else if (HAS_BYTE_DOTS && how == WIDE_SIGNED) CALL(WIDE_SIGNED);      \
+    else if (HAS_BYTE_DOTS && how == WIDE_UNSIGNED) CALL(WIDE_UNSIGNED);  \
     else CALL(WIDE_16)
-#else
-#define FOR_DOTS(q, how, CALL)    \
-    if (!q.is_wide) CALL(NARROW); \
-    else CALL(WIDE_16)
-#endif
 
 #define MATVEC_AS(how) matvec(q, how, p, first, stop)
-#define MATVEC(id, name)                                                                  \
-    static void matvec_##name(const struct product *p, u32 first, u32 stop, enum dots how) { \
-        const struct quant *q = &name;                                                    \
-        FOR_DOTS(name, how, MATVEC_AS);                                                   \
+#define MATVEC(id, name)                                                                     \
+    static void matvec_##name(const struct product *p, u32 first, u32 stop, void *scratch) { \
+        const struct quant *q = &name;                                                       \
+        enum dots how = wide_dots();                                                         \
+        if (!name.is_simple) matvec_packed(p, first, stop, scratch);                         \
+        else FOR_DOTS(name, how, MATVEC_AS);                                                 \
     }
 QUANT_TYPES(MATVEC)
 
@@ -42,6 +46,7 @@ QUANT_TYPES(MATVEC)
     }
 QUANT_TYPES(PACK)
 
+typedef void matvec_kernel(const struct product *p, u32 first, u32 stop, void *scratch);
 struct entry {
     const struct quant *quant;
     matvec_kernel *matvec;
@@ -63,7 +68,7 @@ __attribute__((export_name("has_dots"))) u32 has_dots(u32 seven) {
 }
 
 void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch) {
-    entries[p->type].matvec(p, first, stop, wide_dots());
+    entries[p->type].matvec(p, first, stop, scratch);
 }
 
 void matmul_int8(const struct product *p, const struct group *groups, void *scratch) {

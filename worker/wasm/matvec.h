@@ -2,6 +2,23 @@
 #pragma once
 #include "product.h"
 
+// total + the products of a run of four rows and x.
+INLINE v128_t matvec_run(const struct quant *q, enum dots how, v128_t total, const u8 *block,
+                         u32 stride, u32 run, const struct scales *s, const u8 *x) {
+    v128_t low[GROUP_ROWS], high[GROUP_ROWS];
+    UNROLLED for (u32 row = 0; row < GROUP_ROWS; row++) {
+        struct run codes = q->codes(block + row * stride, run);
+        low[row] = dot_16(codes.low, x, zeros(), how);
+        v128_t before = q->group == RUN ? low[row] : zeros();
+        high[row] = dot_16(codes.high, x + X_CODES / 2, before, how);
+    }
+    if (q->group == RUN)
+        return scaled(total, sum_4(high), s->scale[run], s->minimum[run], x, 3);
+    u32 i = 2 * run;
+    total = scaled(total, sum_4(low), s->scale[i], s->minimum[i], x, 1);
+    return scaled(total, sum_4(high), s->scale[i + 1], s->minimum[i + 1], x, 2);
+}
+
 INLINE void matvec(const struct quant *q, enum dots how, const struct product *p, u32 first,
                    u32 stop) {
     for (u32 index = first; index < stop; index++) {
@@ -12,26 +29,9 @@ INLINE void matvec(const struct quant *q, enum dots how, const struct product *p
         for (u32 col = 0; col < p->n_cols; col += q->block_size, block += q->type_size) {
             q->scales(block, g.stride, &s);
             fold_offset(q, &s, how);
-            UNROLLED for (u32 run = 0; run < q->block_size / RUN; run++, x += X_BLOCK) {
-                v128_t low[GROUP_ROWS], high[GROUP_ROWS];
-                UNROLLED for (u32 row = 0; row < GROUP_ROWS; row++) {
-                    struct run codes = q->codes(block + row * g.stride, run);
-                    low[row] = dot_16(codes.low, x, zeros(), how);
-                    v128_t before = q->group == RUN ? low[row] : zeros();
-                    high[row] = dot_16(codes.high, x + X_CODES / 2, before, how);
-                }
-                if (q->group == RUN) {
-                    total = scaled(total, sum_4(high), s.scale[run], s.minimum[run], x, 3);
-                    continue;
-                }
-                u32 i = 2 * run;
-                total = scaled(total, sum_4(low), s.scale[i], s.minimum[i], x, 1);
-                total = scaled(total, sum_4(high), s.scale[i + 1], s.minimum[i + 1], x, 2);
-            }
+            UNROLLED for (u32 run = 0; run < q->block_size / RUN; run++, x += X_BLOCK)
+                total = matvec_run(q, how, total, block, g.stride, run, &s, x);
         }
         put(p, &g, 0, total);
     }
 }
-
-// Groups first .. stop of a matrix of one type; `how` for types whose codes are wide.
-typedef void matvec_kernel(const struct product *p, u32 first, u32 stop, enum dots how);

@@ -79,7 +79,7 @@ INLINE void pack(const struct quant *q, enum dots how, struct panel *panel, cons
             *scale++ = s.scale[i];
             *minimum++ = s.minimum[i];
         }
-        UNROLLED for (u32 run = 0; run < block_runs; run++, out += n_vectors) {
+        ROLLED for (u32 run = 0; run < block_runs; run++, out += n_vectors) {
             v128_t low[GROUP_ROWS], high[GROUP_ROWS];
             UNROLLED for (u32 row = 0; row < GROUP_ROWS; row++) {
                 struct run codes = q->codes(block + row * stride, run);

@@ -7,10 +7,11 @@
 #include "quants/quant.h"
 
 #ifdef RELAXED
-enum { X_CODES = RUN, X_BLOCK = X_CODES + 16 };
+enum { HAS_BYTE_DOTS = true, X_CODES = RUN };
 #else
-enum { X_CODES = 2 * RUN, X_BLOCK = X_CODES + 16 };
+enum { HAS_BYTE_DOTS = false, X_CODES = 2 * RUN };
 #endif
+enum { X_BLOCK = X_CODES + 16 };
 _Static_assert((int)X_BLOCK <= (int)XQ_BLOCK_BYTES, "the planner's room for a block");
 
 // How a machine multiplies codes by bytes. Codes of 7 bits are the same on all. What relaxed SIMD

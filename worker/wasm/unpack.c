@@ -29,7 +29,7 @@ INLINE void unpack(const struct quant *q, const u8 *block, u32 stride, u32 n_row
     struct scales s;
     for (u32 col = 0; col < n_cols; col += q->block_size, block += q->type_size) {
         q->scales(block, lane_stride, &s);
-        UNROLLED for (u32 run = 0; run < q->block_size / RUN; run++) {
+        ROLLED for (u32 run = 0; run < q->block_size / RUN; run++) {
             u32 i = run * halves, j = i + halves - 1;
             for (u32 row = 0; row < n_rows; row++) {
                 struct run codes = q->codes(block + row * stride, run);

@@ -38,4 +38,4 @@ INLINE struct run iq1_m_codes(const u8 *block, u32 run) {
         iq1_values(index[2], index[3], iq1_m_addends(high >> 8, high >> 12))};
 }
 
-QUANT(iq1_m, 256, 56, 16, IQ_OFFSET, false)
+QUANT(iq1_m, 256, 56, 16, IQ_OFFSET, false, false)

@@ -40,4 +40,4 @@ INLINE struct run iq1_s_codes(const u8 *block, u32 run) {
                         iq1_values(index[2], index[3], addend)};
 }
 
-QUANT(iq1_s, 256, 50, 32, IQ_OFFSET, false)
+QUANT(iq1_s, 256, 50, 32, IQ_OFFSET, false, false)

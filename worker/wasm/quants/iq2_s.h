@@ -15,4 +15,4 @@ INLINE struct run iq2_s_codes(const u8 *block, u32 run) {
     return with_signs(sizes, word(block + 34 + 4 * run));
 }
 
-QUANT(iq2_s, 256, 82, 16, IQ_OFFSET, false)
+QUANT(iq2_s, 256, 82, 16, IQ_OFFSET, false, false)

@@ -17,4 +17,4 @@ INLINE struct run iq2_xs_codes(const u8 *block, u32 run) {
     return with_signs(sizes, even_signs(signs));
 }
 
-QUANT(iq2_xs, 256, 74, 16, IQ_OFFSET, false)
+QUANT(iq2_xs, 256, 74, 16, IQ_OFFSET, false, false)

@@ -18,4 +18,4 @@ INLINE struct run iq2_xxs_codes(const u8 *block, u32 run) {
     return with_signs(sizes, even_signs(word(index + 4)));
 }
 
-QUANT(iq2_xxs, 256, 66, 32, IQ_OFFSET, false)
+QUANT(iq2_xxs, 256, 66, 32, IQ_OFFSET, false, false)

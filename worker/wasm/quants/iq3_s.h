@@ -22,4 +22,4 @@ INLINE struct run iq3_s_codes(const u8 *block, u32 run) {
     return with_signs(looked_up(worth, codes), word(block + 74 + 4 * run));
 }
 
-QUANT(iq3_s, 256, 110, 32, IQ_OFFSET, false)
+QUANT(iq3_s, 256, 110, 32, IQ_OFFSET, false, false)

@@ -20,4 +20,4 @@ INLINE struct run iq3_xxs_codes(const u8 *block, u32 run) {
     return with_signs(looked_up(worth, codes), even_signs(word(block + 66 + 4 * run)));
 }
 
-QUANT(iq3_xxs, 256, 98, 32, IQ_OFFSET, false)
+QUANT(iq3_xxs, 256, 98, 32, IQ_OFFSET, false, false)

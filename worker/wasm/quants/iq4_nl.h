@@ -15,4 +15,4 @@ INLINE struct run iq4_nl_codes(const u8 *block, u32 run) {
     return looked_up(iq4_values(), nibbles(block + 2));
 }
 
-QUANT(iq4_nl, 32, 18, 32, 0, true)
+QUANT(iq4_nl, 32, 18, 32, 0, true, true)

@@ -17,4 +17,4 @@ INLINE struct run iq4_xs_codes(const u8 *block, u32 run) {
     return looked_up(iq4_values(), nibbles(block + 8 + 16 * run));
 }
 
-QUANT(iq4_xs, 256, 136, 32, 0, true)
+QUANT(iq4_xs, 256, 136, 32, 0, true, true)

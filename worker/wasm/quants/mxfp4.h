@@ -17,4 +17,4 @@ INLINE struct run mxfp4_codes(const u8 *block, u32 run) {
     return looked_up(table, nibbles(block + 1));
 }
 
-QUANT(mxfp4, 32, 17, 32, 12, false)
+QUANT(mxfp4, 32, 17, 32, 12, false, true)

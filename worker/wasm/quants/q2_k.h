@@ -15,4 +15,4 @@ INLINE struct run q2_k_codes(const u8 *block, u32 run) {
     return bit_fields(block + 16 + 32 * (run / 4), 2 * (run & 3), 3);
 }
 
-QUANT(q2_k, 256, 84, 16, 0, false)
+QUANT(q2_k, 256, 84, 16, 0, false, true)

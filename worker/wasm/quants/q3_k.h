@@ -22,4 +22,4 @@ INLINE struct run q3_k_codes(const u8 *block, u32 run) {
     return joined(bit_fields(block + 32 + 32 * (run / 4), 2 * (run & 3), 3), shifted(third, 2));
 }
 
-QUANT(q3_k, 256, 110, 16, 4, false)
+QUANT(q3_k, 256, 110, 16, 4, false, true)

@@ -10,4 +10,4 @@ INLINE struct run q4_0_codes(const u8 *block, u32 run) {
     return nibbles(block + 2);
 }
 
-QUANT(q4_0, 32, 18, 32, 8, false)
+QUANT(q4_0, 32, 18, 32, 8, false, true)

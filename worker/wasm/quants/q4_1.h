@@ -10,4 +10,4 @@ INLINE struct run q4_1_codes(const u8 *block, u32 run) {
     return nibbles(block + 4);
 }
 
-QUANT(q4_1, 32, 20, 32, 0, false)
+QUANT(q4_1, 32, 20, 32, 0, false, true)

@@ -28,4 +28,4 @@ INLINE struct run q4_k_codes(const u8 *block, u32 run) {
     return bit_fields(block + 16 + 32 * (run / 2), 4 * (run & 1), 15);
 }
 
-QUANT(q4_k, 256, 144, 32, 0, false)
+QUANT(q4_k, 256, 144, 32, 0, false, true)

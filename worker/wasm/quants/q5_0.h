@@ -10,4 +10,4 @@ INLINE struct run q5_0_codes(const u8 *block, u32 run) {
     return with_bits(nibbles(block + 6), bit_masks(word(block + 2)), 16);
 }
 
-QUANT(q5_0, 32, 22, 32, 16, false)
+QUANT(q5_0, 32, 22, 32, 16, false, true)

@@ -10,4 +10,4 @@ INLINE struct run q5_1_codes(const u8 *block, u32 run) {
     return with_bits(nibbles(block + 8), bit_masks(word(block + 4)), 16);
 }
 
-QUANT(q5_1, 32, 24, 32, 0, false)
+QUANT(q5_1, 32, 24, 32, 0, false, true)

@@ -11,4 +11,4 @@ INLINE struct run q5_k_codes(const u8 *block, u32 run) {
     return joined(bit_fields(block + 48 + 32 * (run / 2), 4 * (run & 1), 15), shifted(fifth, 4));
 }
 
-QUANT(q5_k, 256, 176, 32, 0, false)
+QUANT(q5_k, 256, 176, 32, 0, false, true)

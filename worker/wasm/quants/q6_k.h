@@ -19,4 +19,4 @@ INLINE struct run q6_k_codes(const u8 *block, u32 run) {
     return joined(low, shifted(high, 4));
 }
 
-QUANT(q6_k, 256, 210, 16, 32, false)
+QUANT(q6_k, 256, 210, 16, 32, false, true)

@@ -10,4 +10,4 @@ INLINE struct run q8_0_codes(const u8 *block, u32 run) {
     return (struct run){wasm_v128_load(block + 2), wasm_v128_load(block + 18)};
 }
 
-QUANT(q8_0, 32, 34, 32, 0, true)
+QUANT(q8_0, 32, 34, 32, 0, true, true)

@@ -25,12 +25,13 @@ struct quant {
     u32 group;   // columns that share a scale: 32 or 16
     u32 offset;  // what a code is reduced by
     bool is_wide;
+    bool is_simple;  // to unpack: then one token's product is worth code of its own
     void (*scales)(const u8 *block, u32 stride, struct scales *s);
     struct run (*codes)(const u8 *block, u32 run);
 };
-#define QUANT(name, block_size, type_size, group, offset, is_wide) \
-    static const struct quant name = {                             \
-        block_size, type_size, group, offset, is_wide, name##_scales, name##_codes};
+#define QUANT(name, block_size, type_size, group, offset, is_wide, is_simple)        \
+    static const struct quant name = {block_size, type_size,     group,        offset, \
+                                      is_wide,    is_simple,     name##_scales, name##_codes};
 
 // For loops over registers.
 #define UNROLLED _Pragma("clang loop unroll(full)")

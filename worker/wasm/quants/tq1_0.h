@@ -36,4 +36,4 @@ INLINE struct run tq1_0_codes(const u8 *block, u32 run) {
     return (struct run){digits(first, power_of_3(p), power_of_3(p)), digits(second, low, high)};
 }
 
-QUANT(tq1_0, 256, 54, 32, 1, false)
+QUANT(tq1_0, 256, 54, 32, 1, false, false)

@@ -10,4 +10,4 @@ INLINE struct run tq2_0_codes(const u8 *block, u32 run) {
     return bit_fields(block + 32 * (run / 4), 2 * (run & 3), 3);
 }
 
-QUANT(tq2_0, 256, 66, 32, 1, false)
+QUANT(tq2_0, 256, 66, 32, 1, false, true)
