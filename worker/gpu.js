@@ -78,6 +78,8 @@ export class GpuDevice {
     this.minSubgroup = info.subgroupMinSize ?? 0;
     this.isSoftware = Boolean(info.isFallbackAdapter) || /swiftshader|llvmpipe/.test(this.adapterName);
     if (this.isSoftware) notes.push("The GPU adapter is software: expect low speed.");
+    /** @type {Map<string, Promise<GPUComputePipeline>>} By code and constants. */
+    this.pipelines = new Map();
     /** Buffers that were created and not destroyed: none while no model is loaded. */
     this.nBuffers = 0;
     this.bufferBytes = 0;
@@ -189,33 +191,44 @@ export class GpuDevice {
    * @param {Program} program
    * @param {() => void} onDone Called after each pipeline.
    */
-  async #compile(program, onDone) {
-    const { device } = this;
-    const pipelines = await Promise.all(
-      program.kernels.map(async ({ name, code, constants }, kernel) => {
-        const module = device.createShaderModule({ label: name, code });
-        const compute = { module, entryPoint: "main", constants };
+  #compile(program, onDone) {
+    return Promise.all(
+      program.kernels.map(async (kernel, index) => {
         try {
-          const pipeline = await device.createComputePipelineAsync({
-            label: name,
-            layout: "auto",
-            compute,
-          });
+          const pipeline = await this.#pipeline(kernel);
           onDone();
           return pipeline;
         } catch (error) {
-          const { messages } = await module.getCompilationInfo();
-          const first = messages.find((m) => m.type === "error");
-          throw new Failure(
-            "shader_compile",
-            first?.message ?? String(error),
-            "Report this with the adapter's name.",
-            { kernel, line: first?.lineNum ?? 0 },
-          );
+          const { message, line } = /** @type {{message: string, line: number}} */ (error);
+          const hint = "Report this with the adapter's name.";
+          throw new Failure("shader_compile", message, hint, { kernel: index, line });
         }
       }),
     );
-    return pipelines;
+  }
+
+  /**
+   * A kernel's pipeline, compiled once: self-tests and a model's plans share many. Rejects with
+   * the compiler's first message and its line.
+   * @param {import("./program.js").Kernel} kernel
+   */
+  #pipeline({ name, code, constants }) {
+    const key = JSON.stringify([code, constants]);
+    let pipeline = this.pipelines.get(key);
+    if (!pipeline) {
+      const module = this.device.createShaderModule({ label: name, code });
+      const compute = { module, entryPoint: "main", constants };
+      pipeline = this.device
+        .createComputePipelineAsync({ label: name, layout: "auto", compute })
+        .catch(async (error) => {
+          this.pipelines.delete(key);
+          const { messages } = await module.getCompilationInfo();
+          const first = messages.find((m) => m.type === "error");
+          throw { message: first?.message ?? String(error), line: first?.lineNum ?? 0 };
+        });
+      this.pipelines.set(key, pipeline);
+    }
+    return pipeline;
   }
 
   /**

@@ -15,9 +15,15 @@
  * @property {Record<string, Binding>} outputs
  */
 /**
+ * @typedef {object} Kernel
+ * @property {string} name
+ * @property {string} code
+ * @property {Record<string, number>} constants
+ */
+/**
  * @typedef {object} Program As webgpu_common.program_json writes it.
  * @property {Slot[]} slots
- * @property {{name: string, code: string, constants: Record<string, number>}[]} kernels
+ * @property {Kernel[]} kernels
  * @property {Plan[]} plans
  */
 

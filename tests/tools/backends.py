@@ -66,7 +66,7 @@ def variant_cases() -> Iterator[tuple[str, OpDef, Case]]:
             if variant.lanes == "subgroups" and op.name in COMMON_OPS:
                 continue  # as in tiles
             phase: Phase = "decode" if build_case(op, case).n_tokens == 1 else "prefill"
-            key = variant.trait(phase, op.name), op.name, case.name
+            key = variant.kernels_of(phase, op.name)[0], op.name, case.name
             if key not in seen:
                 seen.add(key)
                 yield variant.name, op, case

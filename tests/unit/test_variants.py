@@ -9,21 +9,28 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rushlight.backends import variant_trials, variants
-from rushlight.backends.base import DeviceInfo, LoadOptions
+from rushlight.backends.base import DeviceInfo, LoadOptions, RunStats
 from rushlight.backends.file_store import FileStore, cache_dir
-from rushlight.backends.variant_trials import Trial, timed_layer, trials_for
+from rushlight.backends.variant_trials import COMMON_OPS, Trial, timed_layer, trials_for
 from rushlight.backends.variants import choose_variants
+from rushlight.backends.webgpu_common import FLOOR_LIMITS
+from rushlight.backends.webgpu_program import Program
 from rushlight.errors import DeviceError, InvalidInputError
 from rushlight.gguf.config import read_config
 from rushlight.gguf.splits import open_parts
+from rushlight.graph.rewrite import Phase
 from rushlight.graph.verify import verify
 from rushlight.models import build_graph
-from rushlight.plan.variant import BY_NAME, VARIANTS, Variant
+from rushlight.plan.variant import BY_NAME, PHASES, VARIANTS, Variant
+from rushlight.plan.webgpu import plan_model
 
 OPTIONS = LoadOptions(n_ctx=64)
+TAIL = ("penalize", "top_k_part", "top_k_cut", "top_k_gather", "top_k", "advance")
+"""The same kernels in both phases, tried in one."""
 PACKED = "packed_4x8_integer_dot_product"
 
 
@@ -189,6 +196,19 @@ def test_kernels_that_variants_share_are_tested_once(lab: Any) -> None:
     assert len(trials) - len(products) == len(set(trials) - set(products))
 
 
+def test_a_product_in_fewer_bits_needs_the_float32_one_of_its_head(lab: Any) -> None:
+    able = Adapter(features=frozenset(("shader-f16",)))
+    lab.bad.add(("tiles", "prefill"))
+    with pytest.raises(DeviceError, match="tiles_f16 kernels are not used for prefill here: wrong"):
+        lab.choose(able, replace(OPTIONS, variant="tiles_f16"))
+
+
+def test_every_trait_is_a_variant() -> None:
+    for variant in VARIANTS:
+        assert BY_NAME[variant.lanes].lanes == variant.lanes
+        assert BY_NAME[variant.product].product == variant.product
+
+
 def test_names_joined_allow_one_variant_for_each_phase(lab: Any) -> None:
     able = Adapter(features=frozenset(("subgroups", "shader-f16", PACKED)))
     joined = lab.choose(able, replace(OPTIONS, variant="subgroups+tiles_int8"))
@@ -206,6 +226,50 @@ def test_trials_cover_the_models_ops_and_types(model: Any) -> None:
     types = {t.case.types.get("weight") for t in trials_for(graph, file) if t.op.name == "matmul"}
     assert {"Q8_0", "Q4_0"} <= types
     assert len(trials_for(graph, file)) < 24
+
+
+class Recorder:
+    """A device that only writes down which kernel files a program has."""
+
+    limits, is_software, store = FLOOR_LIMITS, False, None
+    implied_features, min_subgroup = frozenset[str](), 4
+    info, stats, identity = DeviceInfo("webgpu", "none"), RunStats(), "none"
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+
+    def fork(self) -> Recorder:
+        return self
+
+    async def create(self, program: Program, progress: Any) -> None:
+        self.files |= {kernel.key.file for kernel in program.kernels}
+        raise DeviceError("only recorded")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("phase", PHASES)
+def test_trials_run_the_kernels_that_the_models_plans_have(
+    model: Any, phase: Phase, variant: Variant
+) -> None:
+    graph, file = model
+    tried = Recorder()
+    for trial in trials_for(graph, file):
+        if trial.phase == phase:
+            for name in variant.kernels_of(phase, trial.op.name):
+                with pytest.raises(DeviceError, match="only recorded"):
+                    asyncio.run(trial.failure(tried, BY_NAME[name]))  # type: ignore[arg-type]
+    ones = {name: np.ones(tensor.shape, np.float32) for name, tensor in file.tensors.items()}
+    found = plan_model(graph, file, n_ctx=64, variant=variant.name, read_tensor=ones.__getitem__)
+    used = {
+        dispatch.kernel.file
+        for name, plan in found.plans.items()
+        for dispatch in plan.dispatches
+        if name.startswith(phase)
+    }
+    assert used - tried.files <= {*COMMON_OPS, *TAIL}
 
 
 def test_the_timed_layer_is_the_first_and_bounded(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -12,10 +12,12 @@ from ..gguf.reader import GgufFile, TensorInfo
 from ..graph.ir import Graph, Node, Weight
 from ..graph.rewrite import Phase, fuse
 from ..ops import OPS, Case, OpDef
+from ..plan.plan import Plan
 from ..plan.variant import PHASES, Variant
 from .base import LoadOptions, Progress
 from .webgpu_common import Device, WebGpuExecutor
 from .webgpu_program import Program, compile_model
+from .webgpu_step import choose_plan
 
 COMMON_OPS = frozenset(
     (
@@ -48,17 +50,26 @@ class Trial:
         """How messages and the memory call it."""
         return f"{self.op.name}/{self.case.name}"
 
+    @property
+    def chunks(self) -> set[int]:
+        """How many tokens it runs at once: before those that are compared, and then."""
+        n_tokens = _n_tokens(self.op, self.case)
+        return {n_tokens, max(self.case.position, 1)} if self.op.state else {n_tokens}
+
     async def failure(self, device: Device, variant: Variant) -> str:
         """What is wrong with the variant on this case; empty if it is right."""
         from ..selftest import DRAW_OPS, check_case
 
-        tail = "candidates" if self.op.name in DRAW_OPS else "argmax"
+        output = "candidates" if self.op.name in DRAW_OPS else self.op.name
 
         async def compile_case(*arguments: Any) -> Program:
-            """Only the plan and the output that the case needs: each kernel takes its time."""
+            """Only the plans and the output that the case needs: each kernel takes its time."""
             program = await compile_model(*arguments)
-            largest = max(program.plans, key=lambda plan: plan.n_tokens_max)
-            return _only(program, {largest.name: largest.tails.get(tail, (0, 0))[1]})
+            n_most = max(plan.n_tokens_max for plan in program.plans)
+            names = [
+                program.plans[choose_plan(program.plans, min(n, n_most))].name for n in self.chunks
+            ]
+            return _only(program, names, output)
 
         def executor() -> WebGpuExecutor:
             return WebGpuExecutor(device.fork(), compile_case)
@@ -173,8 +184,8 @@ async def time_variant(
 
     async def compile_layer(*arguments: Any) -> Program:
         program = await compile_model(*arguments)
-        stops = {p.name: 0 for p in program.plans if p.name.partition("_")[0] in phases}
-        lean = _only(program, stops)
+        names = [plan.name for plan in program.plans if plan.name.partition("_")[0] in phases]
+        lean = _only(program, names, "logits")
         return replace(lean, model_plan=replace(lean.model_plan, uploads=()))
 
     executor = WebGpuExecutor(device.fork(), compile_layer)
@@ -200,16 +211,19 @@ async def _fastest(executor: WebGpuExecutor, state: Any, n_tokens: int, position
     return min(times[1:])
 
 
-def _only(program: Program, stops: Mapping[str, int]) -> Program:
-    """The named plans, up to a dispatch or to where what every output needs is done."""
-    plans = tuple(
-        replace(plan, dispatches=plan.dispatches[: stops[plan.name] or plan.body.stop])
-        for plan in program.plans
-        if plan.name in stops
-    )
+def _only(program: Program, names: Collection[str], output: str) -> Program:
+    """The named plans with what every output needs, and of the rest only what this one does."""
+    plans = tuple(_with_output(plan, output) for plan in program.plans if plan.name in names)
     used = {dispatch.kernel for plan in plans for dispatch in plan.dispatches}
     kernels = tuple(kernel for kernel in program.kernels if kernel.key in used)
     return replace(program, plans=plans, kernels=kernels)
+
+
+def _with_output(plan: Plan, output: str) -> Plan:
+    body, tail = plan.dispatches[: plan.body.stop], slice(*plan.tails.get(output, (0, 0)))
+    dispatches = body + plan.dispatches[tail]
+    tails = {output: (len(body), len(dispatches))}
+    return replace(plan, dispatches=dispatches, body_stop=len(body), tails=tails)
 
 
 class _Ones:

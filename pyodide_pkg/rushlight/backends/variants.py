@@ -170,9 +170,9 @@ async def _test(
     wanted: dict[str, tuple[Variant, Trial]] = {}
     for phase, variant in pairs:
         for trial in trials:
-            key = _trait_key(variant, trial)
-            if trial.phase == phase and key not in memory.tests:
-                wanted.setdefault(key, (variant, trial))
+            for key, whose in _keys(variant, trial).items():
+                if trial.phase == phase and key not in memory.tests:
+                    wanted[key] = (whose, trial)
     n_done = 0
 
     async def one(key: str) -> None:
@@ -189,9 +189,10 @@ async def _test(
         await one(key)
 
 
-def _trait_key(variant: Variant, trial: Trial) -> str:
-    """How the memory calls a trial of a variant's kernels; others may have them too."""
-    return f"{variant.trait(trial.phase, trial.op.name)}/{trial.name}"
+def _keys(variant: Variant, trial: Trial) -> dict[str, Variant]:
+    """How the memory calls a trial of a variant's kernels, and the variants that they are of."""
+    names = variant.kernels_of(trial.phase, trial.op.name)
+    return {f"{name}/{trial.name}": BY_NAME[name] for name in names}
 
 
 async def _failure(device: Device, variant: Variant, trial: Trial) -> str:
@@ -252,12 +253,12 @@ class _Memory:
 
     @property
     def tests(self) -> dict[str, str]:
-        """Failure of each "trait/op/case"; empty for one that passed."""
+        """Failure of each "variant/op/case"; empty for one that passed."""
         return cast("dict[str, str]", self._known["tests"])
 
     def failure(self, phase: Phase, variant: Variant, trials: tuple[Trial, ...]) -> str:
         """The first thing that is wrong with a variant that was tested; empty if nothing."""
-        found = (self.tests[_trait_key(variant, t)] for t in trials if t.phase == phase)
+        found = (self.tests[key] for t in trials if t.phase == phase for key in _keys(variant, t))
         return next((failure for failure in found if failure), "")
 
     @property

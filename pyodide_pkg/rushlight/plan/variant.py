@@ -1,8 +1,9 @@
 """The kernel variants: ways of running the same ops, as rows of one table.
 
-A variant names two traits. ``lanes`` says how the work of every op is spread over threads;
-``product`` says how a weight is multiplied with several tokens at once. Planning reads the traits,
-and ``backends/variants.py`` decides which variant an adapter gets in each phase.
+A variant has two traits, each called after the variant that brings it. ``lanes`` says how the
+work of every op is spread over threads, ``product`` how a weight is multiplied with several tokens
+at once. Planning reads the traits; ``backends/variants.py`` decides which variant an adapter gets
+in each phase.
 """
 
 from __future__ import annotations
@@ -42,9 +43,14 @@ class Variant:
         """Whether it computes in float32 throughout."""
         return not self.tolerance
 
-    def trait(self, phase: Phase, op: str) -> str:
-        """The trait that decides an op's kernels: variants that share it run the same ones."""
-        return self.product if phase == "prefill" and op in PRODUCT_OPS else self.lanes
+    def kernels_of(self, phase: Phase, op: str) -> tuple[str, ...]:
+        """The variants whose kernels it runs for an op: itself, or one that it shares a trait with.
+
+        A product in fewer bits leaves the head, few rows whose error is the answer's, to float32.
+        """
+        if phase == "decode" or op not in PRODUCT_OPS:
+            return (self.lanes,)
+        return (self.product,) if self.is_exact else (self.product, self.lanes)
 
 
 VARIANTS = (
