@@ -178,7 +178,7 @@ _rounds: Model | None = None
 
 @enveloped
 async def open_for_rounds(source: Any, backend: str, options: str, on_step: OnStep) -> Any:
-    """Load a model that ``round`` measures again and again (``{"n_threads", "n_ctx"}``)."""
+    """Load a model that ``measure_round`` measures again and again (``{"n_threads", "n_ctx"}``)."""
     global _rounds
     asked = json.loads(options)
     _rounds = await open_model(source, backend, n_threads=asked["n_threads"], n_ctx=asked["n_ctx"])
@@ -188,7 +188,9 @@ async def open_for_rounds(source: Any, backend: str, options: str, on_step: OnSt
 
 
 @enveloped
-async def round(source: None, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+async def measure_round(
+    source: None, backend: str, options: str, on_step: OnStep
+) -> dict[str, Any]:
     """The bench's numbers for that model (``{"n_decode", "prefill"}``)."""
     from .bench import BenchOptions, measure_async
 

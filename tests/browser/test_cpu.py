@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
+from rushlight.gguf.splits import open_parts
 from space.tools.server import SiteServer
 from tests.browser.driver import Call, WorkerAnswer, add_harness, ask_worker, runner
 from tests.tools import chromium
@@ -135,3 +136,17 @@ def test_int8_is_the_default_and_near(harness: Any) -> None:
     logits = np.array(value["logits"])[prompt["rows"]]
     difference = np.abs(logits - prompt["logits"]).max(axis=-1)
     assert 0 < (difference / prompt["range"][prompt["rows"]]).max() <= 0.03
+
+
+@pytest.mark.gemma
+@pytest.mark.slow
+def test_weights_lie_in_the_kernels_memory_as_in_the_file(harness: Any, gemma_path: Path) -> None:
+    """Once, and never in Python's heap, which grows by the header and the tokenizer."""
+    calls = [Call("measure", {"is_quick": True}, gemma_path)]
+    answer = ask_worker(harness, "cpu", calls)
+    file, _ = open_parts(gemma_path)
+    n_bytes = sum(tensor.n_bytes for tensor in file.tensors.values())
+    weights = answer.values[0]["device_bytes"]["weight"]
+    print(f"heap grew by {answer.heap_growth_bytes / 2**20:.1f} MiB; {weights / n_bytes:.3f} x")
+    assert n_bytes <= weights <= 1.05 * n_bytes
+    assert answer.heap_growth_bytes <= 64 << 20

@@ -1,4 +1,4 @@
-"""Every op case inside the worker: numpy in WebAssembly, and WGSL on SwiftShader."""
+"""Every op case inside the worker: numpy and the CPU kernels, and WGSL on SwiftShader."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ TILES_OPS = ("rms_norm", "attention", "attention_step", "norm_glu_matmul", "join
 
 @pytest.mark.parametrize(
     ("backend", "options"),
-    [("cpu", {}), ("webgpu", {}), ("webgpu", {"variant": "tiles", "only": TILES_OPS})],
-    ids=["cpu", "webgpu", "webgpu-tiles"],
+    [
+        ("numpy", {}),
+        ("cpu", {"variant": "exact"}),
+        ("webgpu", {}),
+        ("webgpu", {"variant": "tiles", "only": TILES_OPS}),
+    ],
+    ids=["numpy", "cpu", "webgpu", "webgpu-tiles"],
 )
 def test_op_cases(harness: Any, backend: str, options: dict[str, Any]) -> None:
     answer = ask_worker(harness, backend, [Call("run_op_cases", options=options)])

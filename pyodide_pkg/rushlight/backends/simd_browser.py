@@ -71,6 +71,11 @@ class BrowserHost:
         return int(self._model.nThreads)
 
     @property
+    def kernel_ms(self) -> float:
+        """Time spent in the kernels so far."""
+        return float(self._model.kernelMs)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What went otherwise than asked."""
         return tuple(map(str, self._model.notes))

@@ -50,6 +50,7 @@ class NativeKernels:
     def __init__(self, n_threads: int = 0) -> None:
         self.n_threads = min(n_threads or default_threads(), MAX_THREADS)
         self.notes: tuple[str, ...] = ()
+        self.kernel_ms = 0.0
         self._wasmtime, self._engine, self._module, build = _load_module()
         name = f"wasmtime {version('wasmtime')}, {build} SIMD"
         self.info = DeviceInfo("cpu", name)
@@ -161,7 +162,9 @@ class NativeKernels:
                 self._drop_pool("it stopped in the middle of its work")
                 first = start  # the range may have overwritten what it began with
                 continue
-            pacer.measured(first, end, (perf_counter() - began) * 1e3)
+            elapsed_ms = (perf_counter() - began) * 1e3
+            self.kernel_ms += elapsed_ms
+            pacer.measured(first, end, elapsed_ms)
             first = end
             if first >= stop:
                 return

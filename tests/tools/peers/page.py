@@ -27,7 +27,7 @@ class RushlightPage:
     def round(self) -> dict[str, float]:
         """See ``Subject``."""
         options = {"n_decode": self._work.n_decode, "prefill": list(self._work.prefill)}
-        found = self._ask(Call("round", options))
+        found = self._ask(Call("measure_round", options))
         speeds = found["prefill_tokens_per_s"].items()
         return {
             "decode": float(found["decode_tokens_per_s"]),
