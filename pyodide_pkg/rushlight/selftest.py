@@ -193,7 +193,9 @@ def _graph(
     for port, value in (("ids", "tokens"), ("rows", "out_rows"), ("positions", "positions")):
         if port in op.inputs:
             inputs[port] = value
-    if op.state:
+    if "state" in op.state:
+        inputs["state"] = g.conv_state("conv.0", *case.shapes["state"])
+    elif op.state:
         inputs["cache"] = g.kv_state("kv.0", *case.shapes["cache"])
     if op.name == "attention":
         k, v = g.embed("table_k"), g.embed("table_v")

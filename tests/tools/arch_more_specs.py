@@ -61,6 +61,13 @@ def head_norms(name: str, values: np.ndarray) -> Tensors | None:
     return {f"blk.{layer}.attn_{part}_norm.weight#{head}": values}
 
 
+def short_conv_names(name: str, values: np.ndarray) -> Tensors | None:
+    """LFM2's convolution without its dimension of one."""
+    if not name.endswith("conv.conv.weight"):
+        return None
+    return {f"blk.{name.split('.')[2]}.shortconv.conv.weight": values[:, 0]}
+
+
 def looped(n_loops: int, has_norm: bool, n_vocab: int) -> torch.nn.Module:
     """A Llama whose layers are run several times, as Nanbeige describes it."""
     n_layer = 2
@@ -144,7 +151,8 @@ MODELS = [
          (2, 96, 96, 6, 2), {"norm_epsilon": 1e-5, "sliding_window": 12},
          {**LAYER, "attention__sliding_window": 12}, types=Q4),
     arch("stablelm", "LayerNorm with bias, a quarter of each head rotates, q/k/v biases",
-         "StableLm", WIDE, {**LN, "use_qkv_bias": True, "rope_parameters": rope(partial_rotary_factor=0.25)},
+         "StableLm", WIDE,
+         {**LN, "use_qkv_bias": True, "rope_parameters": rope(partial_rotary_factor=0.25)},
          {**LAYER, "rope__dimension_count": 8}, is_tied=False, types=Q5),
     arch("stablelm-12b", "a norm for each head, parallel residual", "StableLm", (2, 96, 64, 6, 2),
          {**LN, "qk_layernorm": True, "use_parallel_residual": True, "rope_parameters": HALF},
@@ -160,6 +168,16 @@ MODELS = [
          {**LAYER, "logit_scale": 0.25, "attention__sliding_window": 8}, types=Q4),
     arch("olmo", "LayerNorm without weights, q, k and v clamped", "Olmo", WIDE, {"clip_qkv": 1.5},
          {**LAYER, "attention__clamp_kqv": 1.5}, is_tied=False, convert=norm_rope(3, 1)),
+    arch("lfm2", "short convolutions of 3 taps beside attention", "Lfm2", (3, 64, 32, 4, 1),
+         {"norm_eps": 1e-5, "block_auto_adjust_ff_dim": False, "conv_L_cache": 3,
+          "layer_types": ["conv", "full_attention", "conv"]},
+         {"shortconv__l_cache": 3, "attention__head_count_kv": np.array([0, 1, 0], np.int32)},
+         convert=short_conv_names, lengths=(1, 41, 97), types=Q5),
+    arch("lfm2-4-taps", "short convolutions of 4 taps", "Lfm2", (2, 96, 64, 6, 2),
+         {"norm_eps": 1e-5, "block_auto_adjust_ff_dim": False, "conv_L_cache": 4,
+          "layer_types": ["conv", "full_attention"]},
+         {"shortconv__l_cache": 4, "attention__head_count_kv": np.array([0, 2], np.int32)},
+         convert=short_conv_names),
     nanbeige("nanbeige", has_norm=True),
     nanbeige("nanbeige-skip", has_norm=False),
 ]  # fmt: skip

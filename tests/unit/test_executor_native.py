@@ -11,6 +11,7 @@ from rushlight.backends import webgpu_common
 from rushlight.backends.base import LoadOptions
 from rushlight.errors import DeviceError, ShaderCompileError
 from rushlight.gguf.source import BytesSource, SyncAsAsync
+from rushlight.graph.ir import Graph
 from tests.unit.tiny_program import (
     N_CTX,
     SOURCES,
@@ -23,6 +24,8 @@ pytest.importorskip("wgpu")
 from rushlight.backends.webgpu_native import NativeExecutor
 
 pytestmark = pytest.mark.gpu
+EMPTY = Graph("tiny", (), {}, {}, {})
+"""The plan is written by hand, so no graph says what it does."""
 
 
 async def compile_tiny(*_):
@@ -41,7 +44,7 @@ def executor(request):
 def load(executor):
     source = SyncAsAsync(BytesSource(weight_file()[0]))
     seen = []
-    asyncio.run(executor.load(None, None, [source], LoadOptions(n_ctx=N_CTX), seen.append))
+    asyncio.run(executor.load(EMPTY, None, [source], LoadOptions(n_ctx=N_CTX), seen.append))
     assert [p.step for p in seen][-1] == "ready"
 
 

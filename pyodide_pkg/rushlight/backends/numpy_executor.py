@@ -21,12 +21,21 @@ from ..gguf.reader import GgufFile, TensorInfo
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph, Node
 from ..ops import OPS
-from ..ops.attention import KvCache
+from ..ops.state import empty_state
 from .auto import breathe
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .rewind import Held
 
 READ_BYTES = 16 << 20
 """Most bytes of a tensor that are read and dequantised at a time."""
+
+
+class NumpyState(dict[str, Any]):
+    """One session's states by name, and from where it can go on."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.held = Held(graph)
 
 
 class NumpyExecutor:
@@ -62,17 +71,16 @@ class NumpyExecutor:
             progress(Progress("weights", info.name, done, total))
         self.stats.memory_bytes["weight"] = sum(w.nbytes for w in self._weights.values())
 
-    def new_state(self) -> dict[str, KvCache]:
-        """One cache per declared kv state."""
-        options = self._options
-        return {
-            name: KvCache(options.n_ctx, decl.shape[0], decl.shape[1], options.kv_dtype)
-            for name, decl in self._graph.state.items()
-        }
+    def new_state(self) -> NumpyState:
+        """An empty state for each that the graph declares."""
+        options, found = self._options, NumpyState(self._graph)
+        for name, decl in self._graph.state.items():
+            found[name] = empty_state(decl, options.n_ctx, options.kv_dtype)
+        return found
 
     async def forward(
         self,
-        state: dict[str, KvCache],
+        state: NumpyState,
         tokens: Sequence[int],
         position: int,
         out_rows: Sequence[int],
@@ -85,6 +93,7 @@ class NumpyExecutor:
                 hint="Load the model with a larger context (--ctx).",
             )
         started = time.perf_counter()
+        state.held.ran(position, len(tokens))
         values: dict[str, Any] = {
             "tokens": np.asarray(tokens, np.int32),
             "positions": np.arange(position, position + len(tokens), dtype=np.int32),
@@ -107,7 +116,7 @@ class NumpyExecutor:
 
     async def candidates(
         self,
-        state: dict[str, KvCache],
+        state: NumpyState,
         tokens: Sequence[int],
         position: int,
         inputs: SampleInputs,
@@ -118,7 +127,7 @@ class NumpyExecutor:
         return all_candidates(np.asarray(logits[0], np.float32), inputs)
 
     async def run_ahead(
-        self, state: dict[str, KvCache], token: int, position: int, n_steps: int
+        self, state: NumpyState, token: int, position: int, n_steps: int
     ) -> NDArray[np.int32]:
         """Greedy steps, one after the other; see ``Executor.run_ahead``."""
         made = [token]
@@ -128,9 +137,9 @@ class NumpyExecutor:
             made.append(int(best[0]))
         return np.array(made[1:], np.int32)
 
-    def rewind(self, state: dict[str, KvCache], position: int) -> int:
-        """Attention caches go on from any position."""
-        return position
+    def rewind(self, state: NumpyState, position: int) -> int:
+        """Attention caches go on from any position, convolutions from some."""
+        return state.held.rewind(position)
 
     def close(self) -> None:
         """Drop the weights."""

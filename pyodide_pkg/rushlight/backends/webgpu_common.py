@@ -26,6 +26,7 @@ from ..plan.lower_sampling import MAX_AHEAD
 from ..plan.plan import WeightUpload
 from .auto import is_in_event_loop
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .rewind import Held
 from .webgpu_program import Program, compile_model
 from .webgpu_step import (
     Step,
@@ -128,8 +129,9 @@ class Device(Protocol):
 class DeviceState:
     """One session's KV storage on the device; freed when the last reference goes."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, graph: Graph) -> None:
         self._device: Device | None = None  # until there is something to free
+        self.held = Held(graph)
         self.handle = device.new_state()
         self._device = device
 
@@ -235,7 +237,7 @@ class WebGpuExecutor:
             options = await self._choose_kernels(graph, file, options, progress)
         program = await self._compile(graph, file, sources, self.device, options)
         self.program = program
-        self._n_ctx = options.n_ctx
+        self._n_ctx, self._graph = options.n_ctx, graph
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
         await self.device.create(program, progress)
         await self.device.upload(program.model_plan.uploads, sources, progress)
@@ -253,7 +255,7 @@ class WebGpuExecutor:
 
     def new_state(self) -> DeviceState:
         """Device storage for one session's KV cache."""
-        return DeviceState(self.device)
+        return DeviceState(self.device, self._graph)
 
     async def forward(
         self,
@@ -265,6 +267,7 @@ class WebGpuExecutor:
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk; see ``Executor.forward``."""
         async with self._running(position + len(tokens)) as program:
+            state.held.ran(position, len(tokens))
             return await self._run(program, state, tokens, position, out_rows, want)
 
     @asynccontextmanager
@@ -315,6 +318,7 @@ class WebGpuExecutor:
     ) -> Candidates:
         """Run one chunk and prepare a draw; see ``Executor.candidates``."""
         async with self._running(position + len(tokens)) as program:
+            state.held.ran(position, len(tokens))
             index = choose_plan(program.plans, len(tokens))
             plan = program.plans[index]
             words = pack_input(plan, tokens, position, [len(tokens) - 1])
@@ -340,6 +344,7 @@ class WebGpuExecutor:
     ) -> NDArray[np.int32]:
         """Several greedy steps in one submit; see ``Executor.run_ahead``."""
         async with self._running(position + n_steps) as program:
+            state.held.ran(position, n_steps)
             index = choose_plan(program.plans, 1)
             plan = program.plans[index]
             words = pack_input(plan, [token], position, [0])
@@ -349,8 +354,9 @@ class WebGpuExecutor:
             return data.view(np.int32)
 
     def rewind(self, state: DeviceState, position: int) -> int:
-        """KV entries past ``position`` are overwritten before they are read: any position works."""
-        return position
+        """KV entries past ``position`` are overwritten before they are read; a convolution's
+        rows are kept for some positions."""
+        return state.held.rewind(position)
 
     def cancel(self) -> None:
         """Stop the chunk in flight at its next submit; ``forward`` raises ``RunCancelledError``."""

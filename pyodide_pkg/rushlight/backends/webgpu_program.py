@@ -22,6 +22,9 @@ from ..shaders import link
 from .base import LoadOptions
 from .numpy_executor import read_tensor
 
+VECTOR_OPS = ("rms_norm", "layer_norm", "sigmoid_gate", "short_conv")
+"""Ops whose weights kernels read as float32, whatever the file stores."""
+
 
 class Adapter(Protocol):
     """What planning needs to know of a device."""
@@ -99,8 +102,7 @@ async def read_small_tensors(
         value
         for node in graph.nodes
         for port, value in node.inputs.items()
-        if port.startswith("bias")
-        or (port != "x" and node.op in ("rms_norm", "layer_norm", "sigmoid_gate"))
+        if port.startswith("bias") or (port != "x" and node.op in VECTOR_OPS)
     }
     values = {}
     for name in graph.weights:

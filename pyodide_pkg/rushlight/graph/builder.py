@@ -64,6 +64,11 @@ class GraphBuilder:
         self._state[name] = StateDecl("kv", (width_k, width_v))
         return name
 
+    def conv_state(self, name: str, n_kept: int, n_cols: int) -> str:
+        """Declare the rows that a convolution looks back at."""
+        self._state[name] = StateDecl("conv", (n_kept, n_cols))
+        return name
+
     def node(self, op_name: str, inputs: Mapping[str, str | None], **attrs: Attr) -> str:
         """Add one node and name its only output."""
         op = OPS[op_name]

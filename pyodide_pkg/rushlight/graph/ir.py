@@ -40,8 +40,9 @@ class StateDecl:
     """State that lives from call to call.
 
     ``kind`` "kv": keys and values of each position, ``shape`` = (n_head_kv * head_dim_k,
-    n_head_kv * head_dim_v). Other kinds (a recurrent tensor, a convolution window) give
-    ``shape`` of one sequence's state and its initial value in ``init``.
+    n_head_kv * head_dim_v). "conv": the rows that a causal convolution looks back at, ``shape`` =
+    (n_taps - 1, n_cols). Other kinds (a recurrent tensor) give ``shape`` of one sequence's state
+    and its initial value in ``init``.
     """
 
     kind: str

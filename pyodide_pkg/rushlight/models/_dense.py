@@ -2,7 +2,8 @@
 
 Tensors follow GGUF: ``blk.{i}.attn_{norm,q,k,v,output}``, ``blk.{i}.ffn_{norm,gate,up,down}``.
 Used when the file has them: biases, fused ``attn_qkv`` and gate|up in ``ffn_up``, q/k norms,
-post norms, position embeddings, a separate output matrix, frequency factors. Without
+post norms, position embeddings, a separate output matrix, frequency factors, a short convolution
+in the place of attention. Without
 ``ffn_gate`` the MLP has no gate.
 """
 
@@ -61,6 +62,7 @@ class DenseRules:
     """Name of the norm before the MLP."""
     experts: ExpertRules | None = None
     """How layers with a router choose; None: the architecture has none."""
+    final_norm: str = "output_norm"
     temperature: tuple[float, int] | None = None
     """Slope and length of ``position_scale`` on the queries."""
     layer: Callable[[int], LayerRules] = lambda i: LayerRules()
@@ -98,7 +100,7 @@ def embed(g: GraphBuilder, config: ModelConfig, rules: DenseRules) -> str:
 
 def finish(g: GraphBuilder, config: ModelConfig, rules: DenseRules, x: str) -> Graph:
     """The wanted rows, the last norm and the head."""
-    x = norm(g, config, rules, g.select_outputs(x), "output_norm")
+    x = norm(g, config, rules, g.select_outputs(x), rules.final_norm)
     logits = g.linear(x, "output" if g.has("output.weight") else "token_embd")
     logits = scaled(g, logits, rules.logit_scale)
     if rules.final_softcap:
@@ -131,7 +133,11 @@ def block(
         return g.add(x, scaled(g, branch, rules.residual_scale))
 
     h = norm(g, config, rules, x, f"{blk}.attn_norm") if rules.has_pre_norms else x
-    y = added(x, attention(g, config, rules, i, h, cache), f"{blk}.post_attention_norm")
+    if g.has(f"{blk}.shortconv.conv.weight"):
+        mixed = short_conv(g, blk, h)
+    else:
+        mixed = attention(g, config, rules, i, h, cache)
+    y = added(x, mixed, f"{blk}.post_attention_norm")
     read = x if rules.is_parallel else y
     if rules.has_pre_norms and (not rules.is_parallel or g.has(f"{blk}.{rules.ffn_norm}.weight")):
         h = norm(g, config, rules, read, f"{blk}.{rules.ffn_norm}")
@@ -153,6 +159,19 @@ def feed_forward(g: GraphBuilder, config: ModelConfig, rules: DenseRules, blk: s
     else:
         h = g.node("activate", {"x": g.linear(h, up)}, activation=rules.activation)
     return g.linear(h, f"{blk}.ffn_down")
+
+
+def short_conv(g: GraphBuilder, blk: str, h: str) -> str:
+    """A gated short convolution in the place of attention (LFM2)."""
+    weight = g.weight(f"{blk}.shortconv.conv.weight")
+    n_cols, n_taps = g.shape(weight)
+    ports = {
+        "x": g.linear(h, f"{blk}.shortconv.in_proj"),
+        "weight": weight,
+        "positions": "positions",
+        "state": g.conv_state(f"conv.{blk.split('.')[1]}", n_taps - 1, n_cols),
+    }
+    return g.linear(g.node("short_conv", ports), f"{blk}.shortconv.out_proj")
 
 
 def attention(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..errors import UnsupportedOpError
 from ..graph.ir import Attr, Graph, Node, Shape
 from ..ops import OPS
+from ..ops.state import state_parts
 from ..shaders import pack_params
 from .memory import assign_scratch, lifetimes_of
 from .plan import (
@@ -150,16 +151,15 @@ class PlanBuilder:
         self.slots[slot] = BufferSlot(slot, value.n_bytes, "scratch")
         return Binding(slot, 0, value.n_bytes)
 
-    def state(self, value: str) -> tuple[Binding, Binding]:
-        """The key and value slots of a cache, whatever version of it ``value`` names."""
+    def state(self, value: str) -> tuple[Binding, ...]:
+        """The slots of a state (keys and values), whatever version of it ``value`` names."""
         name = value.partition("@")[0]
         if name not in self.graph.state:
             raise UnsupportedOpError(f"The webgpu backend has no state {value!r}.")
         bindings = []
-        for part, width in zip("kv", self.graph.state[name].shape, strict=True):
-            size = 2 if self.options.kv_dtype == "f16" else 4
-            n_bytes = self.options.n_ctx * width * size
-            slot = f"{name}.{part}"
+        decl = self.graph.state[name]
+        for part in state_parts(decl, self.options.n_ctx, self.options.kv_dtype):
+            slot, n_bytes = f"{name}.{part.name}", part.n_bytes
             if n_bytes > self.options.limits.max_binding_bytes:
                 raise UnsupportedOpError(
                     f"{slot} needs {n_bytes} bytes for a context of {self.options.n_ctx}; the "
@@ -168,7 +168,7 @@ class PlanBuilder:
                 )
             self.slots[slot] = BufferSlot(slot, n_bytes, "state")
             bindings.append(Binding(slot))
-        return bindings[0], bindings[1]
+        return tuple(bindings)
 
     # ----- what a lowering says
 

@@ -14,6 +14,7 @@ from ..gguf.reader import GgufFile, TensorInfo
 from ..graph.ir import Attr, Graph, Node, Shape
 from ..kernels import KernelTable
 from ..ops import OPS
+from ..ops.state import state_parts
 from .cpu_program import INPUT, Call, CpuPlan, WeightSlot
 from .memory import assign_scratch, lifetimes_of
 from .plan import Binding, BufferSlot
@@ -125,17 +126,16 @@ class CpuBuilder:
         self.slots[name] = BufferSlot(name, n_words * 4, "scratch")
         return Binding(name)
 
-    def state(self, value: str) -> tuple[Binding, Binding]:
-        """The key and value slots of a cache, whatever version of it ``value`` names."""
+    def state(self, value: str) -> tuple[Binding, ...]:
+        """The slots of a state (keys and values), whatever version of it ``value`` names."""
         name = value.partition("@")[0]
-        size = 2 if self.options.kv_dtype == "f16" else 4
+        decl, options = self.graph.state[name], self.options
         bindings = []
-        for part, width in zip("kv", self.graph.state[name].shape, strict=True):
-            slot = f"{name}.{part}"
-            n_bytes = self.options.n_ctx * width * size
-            self.slots[slot] = BufferSlot(slot, n_bytes, "state")
+        for part in state_parts(decl, options.n_ctx, options.kv_dtype):
+            slot = f"{name}.{part.name}"
+            self.slots[slot] = BufferSlot(slot, part.n_bytes, "state")
             bindings.append(Binding(slot))
-        return bindings[0], bindings[1]
+        return tuple(bindings)
 
     def matrix(self, name: str) -> tuple[Binding, TensorInfo]:
         """A tensor as it lies in the file."""
@@ -179,7 +179,7 @@ class CpuBuilder:
         outputs = {f"={port}": name for port, name in node.outputs.items()}
         for port, name in {**node.inputs, **outputs}.items():
             if name.partition("@")[0] in self.graph.state:
-                args[f"{port}.k"], args[f"{port}.v"] = self.state(name)
+                args |= {f"{port}.{b.slot.rpartition('.')[2]}": b for b in self.state(name)}
             elif name in self.graph.weights:
                 args[port] = self.matrix(name)[0]
             elif name != "positions":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..graph.ir import Node
+from ..ops.conv import PERIOD, RING
 from .builder import PlanBuilder
 from .lower_matmul import ACTIVATIONS, emit_elementwise, power_of_two
 from .plan import Binding
@@ -130,6 +131,20 @@ def lower_select_rows(b: PlanBuilder, node: Node) -> None:
         b.fold(-(-b.options.n_out_max * n_cols // size)),
         overrides={"WG_SIZE": size, "N_COLS": n_cols},
     )
+
+
+def lower_short_conv(b: PlanBuilder, node: Node) -> None:
+    """The convolution, then its state: what one dispatch reads the next one writes."""
+    x, (rows,) = b.value(node.inputs["x"]), b.state(node.inputs["state"])
+    weight = node.inputs["weight"]
+    n_cols, n_taps = b.graph.weights[weight].shape
+    size = 64
+    grid = b.fold(-(-b.options.n_tokens_max * n_cols // size))
+    sizes = {"WG_SIZE": size, "N_COLS": n_cols, "N_KEPT": n_taps - 1, "RING": RING}
+    sizes["PERIOD"] = PERIOD
+    y = b.value(node.outputs["y"])
+    b.emit("short_conv", [x, b.weights.vector(weight), rows, y], grid, overrides=sizes)
+    b.emit("short_conv_store", [x, rows], grid, overrides=sizes)
 
 
 def lower_argmax(b: PlanBuilder, x: Binding, y: Binding, n_cols: int, symbol: str) -> None:

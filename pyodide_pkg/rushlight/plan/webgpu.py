@@ -40,6 +40,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "sandwich_norm": rows.lower_joint_norm,
     "norm_add": rows.lower_joint_norm,
     **dict.fromkeys(rows.ELEMENTWISE, rows.lower_elementwise),
+    "short_conv": rows.lower_short_conv,
     "select_rows": rows.lower_select_rows,
     "argmax": rows.lower_argmax_node,
     "penalize": sampling.lower_between,
