@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ MAX_PAGES = (1 << 16) - 1
 PIECE_BYTES = 16 << 20
 MAX_THREADS = 64
 JOIN_SECONDS = 2.0
+MADV_HUGEPAGE = 14
 
 
 def default_threads() -> int:
@@ -91,6 +93,7 @@ class NativeKernels:
         buffer: Any = (ctypes.c_ubyte * self._memory.data_len()).from_address(data)
         buffer.owner = self._memory  # alive as long as anyone looks at it
         self._bytes = np.frombuffer(buffer, np.uint8)
+        _ask_for_large_pages(data, self._memory.data_len())
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -208,6 +211,16 @@ def _stop(memory: NDArray[np.uint8], control: int, members: list[threading.Threa
         if member is not threading.current_thread():
             member.join(JOIN_SECONDS)
     members.clear()
+
+
+def _ask_for_large_pages(address: int, n_bytes: int) -> None:
+    """Have Linux map the memory by pages of 2 MiB where it can: weights are read in one long
+    sweep a token, and small pages cost a fifth of that. Elsewhere, and where it refuses, nothing
+    changes.
+    """
+    if sys.platform == "linux":
+        length, advice = ctypes.c_size_t(n_bytes), ctypes.c_int(MADV_HUGEPAGE)
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(address), length, advice)
 
 
 def _shared_memory(wasmtime: Any) -> Any:

@@ -1,0 +1,40 @@
+"""The kernels' memory under wasmtime."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rushlight import _sync
+from rushlight.backends.simd_native import NativeKernels
+
+SIZE = 8 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for large pages")
+def test_the_memory_asks_for_large_pages() -> None:
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    if "[never]" in enabled:
+        pytest.skip("this kernel gives no large pages")
+    host = NativeKernels(1)
+    try:
+        _sync.run(host.create(SIZE, 0))
+        flags = flags_at(host.memory.ctypes.data)
+        assert "hg" in flags
+    finally:
+        host.close()
+
+
+def flags_at(address: int) -> list[str]:
+    """VmFlags of this process's mapping at an address (proc(5))."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        head = line.split()[0]
+        if "-" in head and not head.endswith(":"):
+            first, stop = (int(part, 16) for part in head.split("-"))
+            inside = first <= address < stop
+        elif inside and head == "VmFlags:":
+            return line.split()[1:]
+    raise AssertionError("the address is not mapped")
