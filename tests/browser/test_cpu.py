@@ -144,7 +144,9 @@ def test_weights_lie_in_the_kernels_memory_as_in_the_file(harness: Any, gemma_pa
     """Once, and never in Python's heap, which grows by the header and the tokenizer."""
     calls = [Call("measure", {"is_quick": True}, gemma_path)]
     answer = ask_worker(harness, "cpu", calls)
-    file, _ = open_parts(gemma_path)
+    file, parts = open_parts(gemma_path)
+    for part in parts:
+        part.close()
     n_bytes = sum(tensor.n_bytes for tensor in file.tensors.values())
     weights = answer.values[0]["device_bytes"]["weight"]
     print(f"heap grew by {answer.heap_growth_bytes / 2**20:.1f} MiB; {weights / n_bytes:.3f} x")
