@@ -27,18 +27,21 @@ OnStep = Callable[[str], Any]
 
 @enveloped
 async def run_op_cases(source: None, backend: str, options: str, on_step: OnStep) -> list[Any]:
-    """Every op case (``{"only": [op, ..], "variant": name}``): [op, case, nmse, limit, error]."""
+    """Every op case, or those of ``{"only": [op, ..], "cases": [name, ..], "variant": name}``.
+
+    Each gives [op, case, nmse, limit, error].
+    """
     from .selftest import all_cases, check_case
 
     chosen = json.loads(options)
-    only, variant = chosen.get("only", []), chosen.get("variant", "auto")
+    only, cases, variant = (chosen.get(key) for key in ("only", "cases", "variant"))
     results: list[list[Any]] = []
     for op, case in all_cases():
-        if only and op.name not in only:
+        if (only and op.name not in only) or (cases and case.name not in cases):
             continue
         on_step(f"{op.name}/{case.name}")
         try:
-            result = await check_case(op, case, lambda: make_executor(backend), variant)
+            result = await check_case(op, case, lambda: make_executor(backend), variant or "auto")
             results.append([op.name, case.name, result.nmse, result.limit, result.error])
         except EngineError as error:
             results.append([op.name, case.name, None, case.nmse, f"{error.code}: {error}"])

@@ -52,12 +52,13 @@ def lower_get_rows(b: PlanBuilder, node: Node) -> None:
             imports=[("W", chunk.quant)],
             overrides={
                 "WG_SIZE": size,
+                "N_ROWS": chunk.n_rows,
                 "N_COLS": chunk.n_cols,
                 "SCALE": float(b.attrs(node).get("scale", 1.0)),  # type: ignore[arg-type]
                 "BY_POSITION": by_position,
                 **chunk.overrides(),
             },
-            params={"row_start": chunk.row_start, "n_rows": chunk.n_rows},
+            params={"row_start": chunk.row_start},
             label=f"get_rows {chunk.binding.slot}",
         )
 
