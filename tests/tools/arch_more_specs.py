@@ -68,6 +68,50 @@ def short_conv_names(name: str, values: np.ndarray) -> Tensors | None:
     return {f"blk.{name.split('.')[2]}.shortconv.conv.weight": values[:, 0]}
 
 
+GEMMA4: dict[str, Any] = {
+    **RMS, "head_dim": 20, "global_head_dim": 32, "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2,
+    "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 67,
+    "final_logit_softcapping": 30.0,
+    "rope_parameters": {
+        "sliding_attention": rope(),
+        "full_attention": rope(1e5, kind="proportional", partial_rotary_factor=0.25),
+    },
+}  # fmt: skip
+GEMMA4_KEYS: dict[str, Any] = {
+    "attention__key_length": 32, "attention__value_length": 32, "attention__key_length_swa": 20,
+    "attention__value_length_swa": 20, "attention__sliding_window": 8,
+    "attention__sliding_window_pattern": np.array([True, False, True, False]),
+    "attention__shared_kv_layers": 2, "embedding_length_per_layer_input": 12,
+    "rope__freq_base": 1e5, "rope__freq_base_swa": 10000.0, "rope__dimension_count": 32,
+    "rope__dimension_count_swa": 20, "final_logit_softcapping": 30.0,
+}  # fmt: skip
+
+
+def gemma4_names(name: str, values: np.ndarray) -> Tensors | None:
+    """Names that the table of the `gguf` package spells with another prefix."""
+    top = {
+        "model.embed_tokens_per_layer.weight": "per_layer_token_embd.weight",
+        "model.per_layer_model_projection.weight": "per_layer_model_proj.weight",
+        "model.per_layer_projection_norm.weight": "per_layer_proj_norm.weight",
+    }
+    parts = {"per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
+             "post_per_layer_input_norm": "post_norm"}  # fmt: skip
+    if name in top:
+        return {top[name]: values}
+    part = name.split(".")[3] if name.startswith("model.layers") else ""
+    return {f"blk.{name.split('.')[2]}.{parts[part]}.weight": values} if part in parts else None
+
+
+def layer_scalars(name: str, values: np.ndarray) -> Tensors:
+    """Each layer's output is scaled by one number, which transformers keeps as a buffer."""
+    if not name.endswith("layer_scalar"):
+        return {}
+    layer = int(name.split(".")[2])
+    values[...] = 0.75 + 0.25 * layer
+    return {f"blk.{layer}.layer_output_scale.weight": values.copy()}
+
+
 def looped(n_loops: int, has_norm: bool, n_vocab: int) -> torch.nn.Module:
     """A Llama whose layers are run several times, as Nanbeige describes it."""
     n_layer = 2
@@ -178,6 +222,11 @@ MODELS = [
           "layer_types": ["conv", "full_attention"]},
          {"shortconv__l_cache": 4, "attention__head_count_kv": np.array([0, 2], np.int32)},
          convert=short_conv_names),
+    arch("gemma4", "per-layer embeddings, two kinds of heads, the last two layers share caches",
+         "Gemma4Text", (4, 64, 32, 3, 1), {"causal": "Gemma4ForCausalLM", **GEMMA4},
+         {**GEMMA4_KEYS}, convert=gemma4_names, types=Q4,
+         extra_tensors={"rope_freqs.weight": np.float32([1.0] * 4 + [1e30] * 12)},
+         buffer_tensors=layer_scalars),
     nanbeige("nanbeige", has_norm=True),
     nanbeige("nanbeige-skip", has_norm=False),
 ]  # fmt: skip

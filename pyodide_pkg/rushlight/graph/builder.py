@@ -24,6 +24,7 @@ class GraphBuilder:
         self._nodes: list[Node] = []
         self._weights: dict[str, Weight] = {}
         self._state: dict[str, StateDecl] = {}
+        self._latest: dict[str, str] = {}
 
     def has(self, name: str) -> bool:
         """Whether the file holds this tensor."""
@@ -64,6 +65,10 @@ class GraphBuilder:
         self._state[name] = StateDecl("kv", (width_k, width_v))
         return name
 
+    def latest(self, state: str) -> str:
+        """The version of a state that was written last."""
+        return self._latest[state]
+
     def conv_state(self, name: str, n_kept: int, n_cols: int) -> str:
         """Declare the rows that a convolution looks back at."""
         self._state[name] = StateDecl("conv", (n_kept, n_cols))
@@ -76,6 +81,7 @@ class GraphBuilder:
         for port in op.state:
             if port in outputs:
                 outputs[port] = f"{inputs[port]}@{len(self._nodes)}"
+                self._latest[str(inputs[port]).partition("@")[0]] = outputs[port]
         given = {port: value for port, value in inputs.items() if value is not None}
         self._nodes.append(Node(op_name, given, outputs, attrs))
         return next(iter(outputs.values()))

@@ -58,6 +58,17 @@ def scale(x: F32, *, factor: float) -> F32:
     return x * np.float32(factor)
 
 
+def scale_by(x: F32, weight: F32) -> F32:
+    """Every value times the one number of a tensor."""
+    return x * weight
+
+
+def columns(x: F32, *, start: int, count: int) -> F32:
+    """``count`` columns of each row, from ``start`` on."""
+    picked: F32 = x[..., start : start + count]
+    return picked
+
+
 def softcap(x: F32, *, cap: float) -> F32:
     """Values squeezed into (-cap, cap): ``cap * tanh(x / cap)`` (Gemma 2)."""
     capped: F32 = np.float32(cap) * np.tanh(x / np.float32(cap))
@@ -97,6 +108,21 @@ def _infer_two(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     first, second = shapes.values()
     require(first == second, f"both inputs must have one shape, got {dict(shapes)}")
     return {"y": first}
+
+
+def _infer_scale_by(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    require(shapes["weight"] == (1,), f"weight has shape {shapes['weight']}, not (1,)")
+    return {"y": shapes["x"]}
+
+
+def _infer_columns(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    start, count, n_cols = attrs["start"], attrs["count"], shapes["x"][-1]
+    assert isinstance(start, int) and isinstance(count, int) and isinstance(n_cols, int)
+    require(
+        start >= 0 and count > 0 and start + count <= n_cols,
+        f"x has {n_cols} columns, but {count} from {start} on are asked for",
+    )
+    return {"y": (*shapes["x"][:-1], count)}
 
 
 def _infer_select(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
@@ -169,6 +195,27 @@ OPS = (
         scale,
         attrs={"factor": AttrSpec(float)},
         cases=tuple(Case(f"{t}x{n}", {"x": (t, n)}, {"factor": 0.3}) for t, n in _PAIRS),
+    ),
+    OpDef(
+        "scale_by",
+        ("x", "weight"),
+        ("y",),
+        _infer_scale_by,
+        scale_by,
+        weights=("weight",),
+        cases=tuple(Case(f"{t}x{n}", {"x": (t, n), "weight": (1,)}) for t, n in _PAIRS[2:]),
+    ),
+    OpDef(
+        "columns",
+        ("x",),
+        ("y",),
+        _infer_columns,
+        columns,
+        attrs={"start": AttrSpec(int), "count": AttrSpec(int)},
+        cases=(
+            Case("1x33-7+20", {"x": (1, 33)}, {"start": 7, "count": 20}),
+            Case("7x160-64+96", {"x": (7, 160)}, {"start": 64, "count": 96}),
+        ),
     ),
     OpDef(
         "softcap",

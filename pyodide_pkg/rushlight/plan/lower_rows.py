@@ -117,6 +117,21 @@ def lower_elementwise(b: PlanBuilder, node: Node) -> None:
     emit_elementwise(b, node.op, [*bindings, b.value(y)], b.n_cols(y), symbol, overrides)
 
 
+def lower_scale_by(b: PlanBuilder, node: Node) -> None:
+    """Times the one number of a tensor."""
+    y = node.outputs["y"]
+    bindings = [b.value(node.inputs["x"]), b.weights.vector(node.inputs["weight"]), b.value(y)]
+    emit_elementwise(b, "scale_by", bindings, b.n_cols(y), b.rows_symbol(y), {})
+
+
+def lower_columns(b: PlanBuilder, node: Node) -> None:
+    """Some columns of each row."""
+    x, y = node.inputs["x"], node.outputs["y"]
+    sizes = {"X_COLS": b.n_cols(x), "START": int(b.attrs(node)["start"])}  # type: ignore[arg-type]
+    bindings = [b.value(x), b.value(y)]
+    emit_elementwise(b, "columns", bindings, b.n_cols(y), b.rows_symbol(y), dict(sizes))
+
+
 def lower_select_rows(b: PlanBuilder, node: Node) -> None:
     """Rows whose output is wanted; with one token there is only one to select."""
     x, y = node.inputs["x"], node.outputs["y"]

@@ -40,6 +40,8 @@ LOWERINGS: Mapping[str, Lowering] = {
     "sandwich_norm": rows.lower_joint_norm,
     "norm_add": rows.lower_joint_norm,
     **dict.fromkeys(rows.ELEMENTWISE, rows.lower_elementwise),
+    "scale_by": rows.lower_scale_by,
+    "columns": rows.lower_columns,
     "short_conv": rows.lower_short_conv,
     "select_rows": rows.lower_select_rows,
     "argmax": rows.lower_argmax_node,
