@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
-from tests.tools.arch_models import Convert, Tensors, permuted
+from tests.tools.arch_models import ArchModel, Convert, Tensors, permuted
+from tests.tools.arch_more_specs import short_conv_names
 from tests.tools.arch_specs import HEAD_20, RMS, arch
 
 N_EXPERT, N_USED, N_FF = 5, 2, 32
@@ -35,6 +38,8 @@ def experts(heads: tuple[int, int] | None = None, interleaved: bool = False) -> 
             return {f"{blk}.attn_q.{parts[-1]}": permuted(values, heads[0])}
         if heads and ".k_proj" in name:
             return {f"{blk}.attn_k.{parts[-1]}": permuted(values, heads[1])}
+        if (made := short_conv_names(name, values)) is not None:
+            return made
         if ".router." in name:
             return {f"{blk}.ffn_gate_inp.{parts[-1]}": values}
         if "shared_mlp." in name:
@@ -65,6 +70,24 @@ def moe(name: str, covers: str, model: str, sizes: tuple[int, int, int, int, int
     """A model with experts; ``convert`` splits its stacks unless given."""
     more.setdefault("convert", experts())
     return arch(name, covers, model, sizes, {**RMS, **settings}, {**EXPERT_KEYS, **keys}, **more)
+
+
+def with_choice_bias(spec: ArchModel) -> ArchModel:
+    """LFM 2's bias of the choice is a buffer; enough of it that some choices are its own."""
+
+    def make(n_vocab: int) -> torch.nn.Module:
+        model = spec.make(n_vocab)
+        for name, buffer in model.named_buffers():
+            if name.endswith("expert_bias"):
+                buffer.copy_(torch.randint(-8, 9, buffer.shape) / 32)
+        return model
+
+    def tensors(name: str, values: np.ndarray) -> Tensors:
+        if not name.endswith("expert_bias"):
+            return {}
+        return {f"blk.{name.split('.')[2]}.exp_probs_b.bias": values}
+
+    return replace(spec, make=make, buffer_tensors=tensors)
 
 
 MODELS = [
@@ -104,4 +127,12 @@ MODELS = [
          "rope__scaling__yarn_beta_fast": 4.0, "rope__scaling__yarn_beta_slow": 1.0},
         architecture="gpt-oss", convert=experts(interleaved=True), is_tied=False,
         types={"default": "Q8_0", "_exps": "MXFP4"}),
+    with_choice_bias(
+        moe("lfm2moe", "short convolutions, a dense layer first, sigmoids, a bias of the choice",
+            "Lfm2Moe", (4, 64, 64, 4, 1),
+            {**MOE, "num_dense_layers": 1, "norm_eps": 1e-5, "conv_L_cache": 3,
+             "layer_types": ["conv", "full_attention", "conv", "full_attention"]},
+            {"shortconv__l_cache": 3, "expert_gating_func": 2,
+             "attention__head_count_kv": np.array([0, 1, 0, 1], np.int32)},
+            types={"default": "Q8_0", "_exps": "Q4_0"})),
 ]  # fmt: skip

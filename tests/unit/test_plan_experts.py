@@ -12,7 +12,7 @@ import pytest
 
 from rushlight.backends.profile import moved_bytes
 from rushlight.backends.variant_trials import trials_for
-from rushlight.errors import GraphError, ModelFormatError
+from rushlight.errors import GraphError, ModelFormatError, UnsupportedModelError
 from rushlight.gguf import open_source, read_header
 from rushlight.gguf.config import read_config
 from rushlight.gguf.reader import GgufFile
@@ -136,6 +136,11 @@ def test_a_file_that_contradicts_itself_is_refused_by_name(
 ) -> None:
     with pytest.raises(error, match=words):
         graph_of("qwen3moe", changed=changed, **keys)
+
+
+def test_an_unknown_gating_is_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="lfm2moe.expert_gating_func is 1"):
+        graph_of("lfm2moe", expert_gating_func=1)
 
 
 def test_a_scale_of_zero_means_none() -> None:
