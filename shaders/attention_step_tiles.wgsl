@@ -12,6 +12,7 @@
 // import lib/temper.wgsl
 // import lib/turned.wgsl
 // import lib/attend_group.wgsl
+// import scores as S
 // import lib/sink.wgsl
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read> table: array<vec2<f32>>;

@@ -1,6 +1,6 @@
 // attend_group: tiles of 64 keys of one kv head against the GROUP queries that share it
 // shapes: q_now, k_now [.., D4] workgroup; caches [n_ctx, N_HEAD_KV, D4] and [.., V4]
-// grid: none (library); the kernel declares k_cache and v_cache, and imports kv as C; 128 threads
+// grid: none (library); the kernel declares k_cache and v_cache, imports kv as C, scores as S; 128 threads
 // limits: D4, V4 <= 128, GROUP * D4 <= 256 and GROUP <= 4: 15.2 KiB of workgroup memory
 override SCALE: f32 = 1.0;
 override SOFTCAP: f32 = 0.0;
@@ -12,6 +12,7 @@ var<workgroup> shrinks: array<f32, GROUP>;
 var<private> acc: array<vec4<f32>, GROUP>;
 var<private> top: f32;
 var<private> total: f32;
+var<private> s_now: array<vec4<f32>, GROUP>;
 
 fn capped(dot_product: f32) -> f32 {
   let s = dot_product * SCALE;
@@ -32,9 +33,9 @@ fn heads_at(j: u32, end: u32, head_kv: u32) -> vec4<u32> {
 }
 
 // Four keys from j on; this thread takes every eighth column from lane on.
-fn score(j: u32, end: u32, head_kv: u32, quad: u32, lane: u32) {
+fn score(j: u32, end: u32, head_kv: u32, lane: u32) {
   let at = heads_at(j, end, head_kv) * D4;
-  var s: array<vec4<f32>, GROUP>;
+  for (var g = 0u; g < GROUP; g++) { s_now[g] = vec4<f32>(0.0); }
   for (var d = lane; d < D4; d += 8u) {
     let k0 = C_decode(k_cache[at.x + d]);
     let k1 = C_decode(k_cache[at.y + d]);
@@ -42,10 +43,13 @@ fn score(j: u32, end: u32, head_kv: u32, quad: u32, lane: u32) {
     let k3 = C_decode(k_cache[at.w + d]);
     for (var g = 0u; g < GROUP; g++) {
       let q = q_now[g * D4 + d];
-      s[g] += vec4<f32>(dot(q, k0), dot(q, k1), dot(q, k2), dot(q, k3));
+      s_now[g] += vec4<f32>(dot(q, k0), dot(q, k1), dot(q, k2), dot(q, k3));
     }
   }
-  for (var g = 0u; g < GROUP; g++) { parts[g * 136u + lane * 17u + quad] = s[g]; }
+}
+
+fn seen4(j: u32, end: u32) -> vec4<bool> {
+  return vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(end);
 }
 
 // A column of the values of every n_share-th quad; each value is read once for all queries.
@@ -66,18 +70,12 @@ fn add_values(j0: u32, end: u32, head_kv: u32, column: u32, share: u32, n_share:
 
 // One tile: thread li is (query, quad) in the softmax and (share, column) in the sums.
 fn attend_tile(j0: u32, end: u32, head_kv: u32, li: u32) {
-  score(j0 + li / 8u * 4u, end, head_kv, li / 8u, li % 8u);
-  workgroupBarrier();
+  score(j0 + li / 8u * 4u, end, head_kv, li % 8u);
+  let s = S_share(j0, end, li);
   let g = min(li / 16u, GROUP - 1u);
   let quad = li % 16u;
   let is_soft = li < GROUP * 16u;
-  var s = vec4<f32>(0.0);
-  for (var i = 0u; i < 8u; i++) { s += parts[g * 136u + i * 17u + quad]; }
-  let seen = vec4<u32>(j0 + quad * 4u) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(end);
-  let c = vec4<f32>(capped(s.x), capped(s.y), capped(s.z), capped(s.w));
-  s = select(vec4<f32>(-3.0e38), c, seen);
-  if (is_soft) { tops[li] = max(max(s.x, s.y), max(s.z, s.w)); }
-  workgroupBarrier();
+  let seen = seen4(j0 + quad * 4u, end);
   var new_top = top;
   for (var i = 0u; i < 16u; i++) { new_top = max(new_top, tops[g * 16u + i]); }
   let p = select(vec4<f32>(0.0), exp(max(s - new_top, vec4<f32>(-80.0))), seen);

@@ -31,6 +31,7 @@ WRONG = {
     "matmul_tiles_int8.wgsl": (re.compile(r"(w_scales\[i\] \* x.scales)"), r"(\1 * 1.03)"),
 }
 """Slips that change answers a little, or only where a subgroup is smaller than a unit."""
+SUMMING_OPS = ("norm_qkv_matmul", "joint_glu_matmul", "sandwich_norm", "attention_step")
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_every_broken_variant_is_dropped_beside_the_right_ones(
 
 
 @pytest.mark.parametrize("min_subgroup", [4, 8])
-@pytest.mark.parametrize("name", ["norm_qkv_matmul", "joint_glu_matmul", "sandwich_norm"])
+@pytest.mark.parametrize("name", SUMMING_OPS)
 def test_units_larger_than_the_smallest_subgroup(name: str, min_subgroup: int) -> None:
     """Whatever a driver says of its smallest subgroup: at 8, units of 8 need no barrier."""
 

@@ -17,7 +17,7 @@ FILES = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.wgsl"))
 KERNELS = [f.removesuffix(".wgsl") for f in FILES if "/" not in f]
 QUANTS = [f.removesuffix(".wgsl") for f in FILES if f.startswith("quants/")]
 PLACEHOLDER = re.compile(r"^// import (\w+) as (\w+)$", re.MULTILINE)
-DEFAULTS = {"lanes": "lib/lanes_tiles", "kv": "kv/f16"}
+DEFAULTS = {"lanes": "lib/lanes_tiles", "scores": "lib/scores_tiles", "kv": "kv/f16"}
 
 
 def key_for(kernel: str, quant: str = "quants/q5_0", **choices: str) -> KernelKey:
@@ -127,7 +127,7 @@ def test_kernel_compiles(kernel: str, device) -> None:  # type: ignore[no-untype
     families = [
         {"lanes": "lib/lanes_rows", "kv": "kv/f32"},
         {"lanes": "lib/lanes_tiles", "kv": "kv/f16"},
-        {"lanes": "lib/lanes_subgroups", "kv": "kv/f16"},
+        {"lanes": "lib/lanes_subgroups", "scores": "lib/scores_subgroups", "kv": "kv/f16"},
     ]
     if "tiles family only" in (ROOT / f"{kernel}.wgsl").read_text(encoding="utf-8"):
         families = families[1:]

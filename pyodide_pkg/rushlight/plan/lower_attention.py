@@ -162,7 +162,7 @@ def _emit_split_step(
         "attention_step_tiles",
         bindings,
         (n_groups, n_split, 1),
-        imports=[b.kv_import()],
+        imports=[b.kv_import(), ("S", f"lib/scores_{score_lanes(b)}")],
         consts={"D4": d4, "V4": v4, "GROUP": group},
         overrides={**overrides, "N_SPLIT": n_split},
     )
@@ -181,6 +181,12 @@ def _emit_split_step(
                 **_sinks_override(node),
             },
         )
+
+
+def score_lanes(b: PlanBuilder) -> str:
+    """How the eight threads of a quad of keys add up: by shuffles where they are one subgroup."""
+    is_one = b.options.variant.lanes == "subgroups" and b.options.limits.min_subgroup >= 8
+    return "subgroups" if is_one else "tiles"
 
 
 def head_group(group: int, d4: int) -> int:
