@@ -18,8 +18,12 @@ import pytest
 from gguf.quants import dequantize as reference
 from numpy.typing import NDArray
 
+from rushlight import _sync
+from rushlight.backends.simd_common import SimdExecutor
+from rushlight.backends.simd_native import NativeKernels
 from rushlight.gguf.quants import QUANTS, runnable_names
-from rushlight.selftest import n_scales, put_scales, random_tensor
+from rushlight.ops import Case, OpDef, experts
+from rushlight.selftest import check_case, n_scales, put_scales, random_tensor
 from tests.tools import wasm_grids
 from tests.tools.kernel_bench import Call, KernelBench
 
@@ -193,6 +197,51 @@ def look_up(
 def assert_same_bits(actual: Array, wanted: Array) -> None:
     same = actual.view("u4") == wanted.view("u4")
     assert (same | (np.isnan(actual) & np.isnan(wanted))).all()
+
+
+EXPERT_CASES = [
+    pytest.param(op, case, id=f"{op.name}/{case.name}") for op in experts.OPS for case in op.cases
+]
+
+
+@pytest.mark.parametrize(("op", "case"), EXPERT_CASES)
+def test_experts_agree_with_their_reference(op: OpDef, case: Case) -> None:
+    executor = SimdExecutor(NativeKernels(2))
+    result = _sync.run(check_case(op, case, lambda: executor, variant="exact"))
+    assert result.ok, result
+    assert executor.plan is not None
+    assert not executor.plan.numpy_ops
+
+
+@pytest.mark.parametrize("n_tokens", [1, 40])
+def test_experts_with_codes(n_tokens: int) -> None:
+    """What the exact path leaves out: slots that share a token's codes, and slots of their own."""
+    name, n_expert, n_used, n_rows, n_cols = "Q5_K", 5, 3, 14, 512
+    rng = np.random.default_rng(n_tokens)
+    raw, flat = weights(name, n_expert * n_rows, n_cols, rng)
+    stack = flat.reshape(n_expert, n_rows, n_cols)
+    chosen = np.argsort(rng.random((n_tokens, n_expert)), axis=1)[:, :n_used].astype(np.int32)
+    bench = KernelBench("relaxed", 2)
+    weight, at = bench.put(raw), bench.put(chosen)
+    for has_own in (0, 1):
+        width = n_cols * (n_used if has_own else 1)
+        x = rng.standard_normal((n_tokens, width)).astype(np.float32)
+        x_at, y = bench.put(x), bench.new((n_tokens, n_used * n_rows))
+        xq = bench.new(
+            (n_tokens * width // 32 * bench.table.constants["XQ_BLOCK_BYTES"],), np.uint8
+        )
+        quantize = {"x": x_at, "xq": xq, "n_cols": width, "uses_n_out": 0}
+        args = {
+            "x": x_at, "xq": xq, "experts": at, "weight": weight, "bias": 0, "y": y,
+            "n_expert": n_expert, "n_used": n_used, "n_rows": n_rows, "n_cols": n_cols,
+            "type": QUANTS[name].id, "has_own": has_own, "uses_n_out": 0,
+        }  # fmt: skip
+        bench.plan([("quantize", quantize), ("expert_matmul", args)])
+        bench.run(n_tokens=n_tokens)
+        wide = experts.expert_matmul(rounded(x).astype(np.float32), chosen, stack)
+        got = bench.get(y, wide.shape)
+        assert np.square(got - wide).sum() <= 1e-10 * np.square(wide).sum()
+    bench.close()
 
 
 @pytest.mark.parametrize("build", BUILDS)

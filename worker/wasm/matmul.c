@@ -5,32 +5,43 @@
 
 enum { SHARE_WEIGHTS = 1 << 15, SHARES_PER_THREAD = 4 };
 
-// Groups in a share: enough work to be worth taking, yet several shares for every thread.
-static u32 share_groups(const struct team *t, const struct product *p, u32 groups) {
+u32 share_groups(const struct product *p, u32 n_threads) {
     u32 work = SHARE_WEIGHTS / (GROUP_ROWS * p->n_cols * p->n_tokens) + 1;
-    u32 fair = groups / (SHARES_PER_THREAD * t->n_threads) + 1;
+    u32 fair = n_groups(p->n_rows) / (SHARES_PER_THREAD * n_threads) + 1;
     u32 share = min_u32(work, fair);
     return p->n_tokens == 1 ? share : (share + PAIR - 1) / PAIR * PAIR;
-}
-
-static void matmul_share(const struct product *p, bool is_exact, u32 first, u32 stop, u32 groups,
-                         void *scratch) {
-    for (u32 index = first; index < stop; index += PAIR) {
-        struct group pair[PAIR] = {group_at(p, index),
-                                   group_at(p, min_u32(index + 1, groups - 1))};
-        if (is_exact) matmul_exact(p, pair, scratch);
-        else matmul_int8(p, pair, scratch);
-    }
 }
 
 // The tokens of `p` from `token` on, as many as a pass takes.
 static struct product pass_of(const struct product *p, u32 token) {
     struct product pass = *p;
     pass.n_tokens = min_u32(PASS_TOKENS, p->n_tokens - token);
-    pass.x += (usize)token * p->x_bytes;
+    if (p->x_rows) pass.x_rows += token;
+    else pass.x += (usize)token * p->x_bytes;
+    if (p->y_rows) {
+        pass.y_rows += token;
+        return pass;
+    }
     pass.y += (usize)token * p->y_cols;
     if (p->residual) pass.residual += (usize)token * p->y_cols;
     return pass;
+}
+
+void multiply(const struct product *p, bool is_exact, u32 first, u32 stop, void *scratch) {
+    if (p->n_tokens == 1) {
+        if (is_exact) matvec_exact(p, first, stop, scratch);
+        else matvec_int8(p, first, stop, scratch);
+        return;
+    }
+    for (u32 token = 0; token < p->n_tokens; token += PASS_TOKENS) {
+        struct product pass = pass_of(p, token);
+        for (u32 index = first; index < stop; index += PAIR) {
+            struct group pair[PAIR] = {group_at(p, index),
+                                       group_at(p, min_u32(index + 1, stop - 1))};
+            if (is_exact) matmul_exact(&pass, pair, scratch);
+            else matmul_int8(&pass, pair, scratch);
+        }
+    }
 }
 
 static struct product product_of(const struct matmul_args *a, u32 n_tokens) {
@@ -52,19 +63,10 @@ static struct product product_of(const struct matmul_args *a, u32 n_tokens) {
 
 void k_matmul(const struct matmul_args *a, struct team *t) {
     struct product p = product_of(a, rows_of(t, a->uses_n_out));
-    bool is_exact = !a->xq;
     u32 groups = p.n_tokens ? n_groups(p.n_rows) : 0;
-    u32 per = groups ? share_groups(t, &p, groups) : 1, n_shares = div_up(groups, per);
+    u32 per = groups ? share_groups(&p, t->n_threads) : 1, n_shares = div_up(groups, per);
     for (u32 share; (share = next_chunk(t, n_shares)) < n_shares;) {
-        u32 first = share * per, stop = min_u32(first + per, groups);
-        if (p.n_tokens == 1) {
-            if (is_exact) matvec_exact(&p, first, stop, t->scratch);
-            else matvec_int8(&p, first, stop, t->scratch);
-            continue;
-        }
-        for (u32 token = 0; token < p.n_tokens; token += PASS_TOKENS) {
-            struct product pass = pass_of(&p, token);
-            matmul_share(&pass, is_exact, first, stop, groups, t->scratch);
-        }
+        u32 first = share * per;
+        multiply(&p, !a->xq, first, min_u32(first + per, groups), t->scratch);
     }
 }

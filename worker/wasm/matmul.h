@@ -7,6 +7,11 @@ enum {
     PAIR = 2,            // groups that are unpacked together; the last may be one twice over
 };
 
+// Any number of tokens with groups first .. stop of the weight.
+void multiply(const struct product *p, bool is_exact, u32 first, u32 stop, void *scratch);
+// Groups in a share: enough work to be worth taking, yet several shares for every thread.
+u32 share_groups(const struct product *p, u32 n_threads);
+
 // Of one token with groups first .. stop.
 void matvec_exact(const struct product *p, u32 first, u32 stop, void *scratch);
 void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch);

@@ -46,7 +46,7 @@ void matvec_exact(const struct product *p, u32 first, u32 stop, void *scratch) {
         for (u32 col = 0; col < p->n_cols; col += EXACT_COLS) {
             u32 n_cols = min_u32(EXACT_COLS, p->n_cols - col);
             unpack_group(p, unpack, &g, col, n_cols, s->rows[0]);
-            exact_dots(acc, s->rows[0], (const f32 *)p->x + col, n_cols);
+            exact_dots(acc, s->rows[0], (const f32 *)x_row(p, 0) + col, n_cols);
         }
         put(p, &g, 0, v_sum4(acc[0], acc[1], acc[2], acc[3]));
     }
@@ -86,15 +86,14 @@ void matmul_exact(const struct product *p, const struct group *groups, void *scr
             unpack_group(p, unpack, &groups[k], col, n_cols, s->rows[0]);
             turn_panel(s->panels[k], s->rows[0], n_cols);
         }
-        const f32 *x = (const f32 *)p->x + col;
         for (; token + EXACT_TOKENS <= p->n_tokens; token += EXACT_TOKENS) {
             const f32 *rows[EXACT_TOKENS];
             UNROLLED for (u32 i = 0; i < EXACT_TOKENS; i++)
-                rows[i] = x + (usize)(token + i) * p->n_cols;
+                rows[i] = (const f32 *)x_row(p, token + i) + col;
             exact_tile(s->totals + token * EXACT_PANELS, s, rows, EXACT_TOKENS, n_cols);
         }
         for (; token < p->n_tokens; token++) {
-            const f32 *row = x + (usize)token * p->n_cols;
+            const f32 *row = (const f32 *)x_row(p, token) + col;
             exact_tile(s->totals + token * EXACT_PANELS, s, &row, 1, n_cols);
         }
     }

@@ -83,11 +83,10 @@ void matmul_int8(const struct product *p, const struct group *groups, void *scra
         u32 n = min_u32(PANEL_RUNS, runs - run), bytes = run * RUN / q->block_size * q->type_size;
         for (u32 k = 0; k < TILE_PANELS; k++)
             entry->pack(&s->panels[k], groups[k].weight + bytes, groups[k].stride, n, how);
-        const u8 *x = p->x + run * X_BLOCK;
-        if (split) tiles(s->totals, s->panels, x, p->x_bytes, p->n_tokens, n, RUN, true);
-        else if (q->group == RUN)
-            tiles(s->totals, s->panels, x, p->x_bytes, p->n_tokens, n, RUN, false);
-        else tiles(s->totals, s->panels, x, p->x_bytes, p->n_tokens, n, RUN / 2, false);
+        u32 x_at = run * X_BLOCK;
+        if (split) tiles(s->totals, s->panels, p, x_at, n, RUN, true);
+        else if (q->group == RUN) tiles(s->totals, s->panels, p, x_at, n, RUN, false);
+        else tiles(s->totals, s->panels, p, x_at, n, RUN / 2, false);
     }
     put_pair(p, groups, s->totals);
 }

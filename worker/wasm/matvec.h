@@ -34,7 +34,7 @@ INLINE void matvec(const struct quant *q, enum dots how, const struct product *p
     for (u32 index = first; index < stop; index++) {
         struct group g = group_at(p, index);
         if (index + 1 < stop) touch(p, index + 1);
-        const u8 *block = g.weight, *x = p->x;
+        const u8 *block = g.weight, *x = x_row(p, 0);
         v128_t total = zeros();
         struct scales s;
         for (u32 col = 0; col < p->n_cols; col += q->block_size, block += q->type_size) {

@@ -25,7 +25,12 @@ struct product {
     const f32 *bias, *residual;
     f32 *y;
     u32 n_tokens, n_rows, n_cols, y_cols, row_bytes, x_bytes, type;
+    const u32 *x_rows, *y_rows;  // of each token; absent: one after the other
 };
+
+INLINE const u8 *x_row(const struct product *p, u32 token) {
+    return p->x + (usize)(p->x_rows ? p->x_rows[token] : token) * p->x_bytes;
+}
 
 // Weights are taken by groups: four rows, and at the end of a matrix one row four times over.
 struct group {
@@ -47,7 +52,7 @@ INLINE struct group group_at(const struct product *p, u32 index) {
 
 // y of a group and token; bias and residual join at the end.
 INLINE void put(const struct product *p, const struct group *g, u32 token, v128_t sums) {
-    usize at = (usize)token * p->y_cols + g->row;
+    usize at = (usize)(p->y_rows ? p->y_rows[token] : token) * p->y_cols + g->row;
     if (g->n_rows == GROUP_ROWS) {
         if (p->bias) sums = wasm_f32x4_add(sums, v_load(p->bias + g->row));
         if (p->residual) sums = wasm_f32x4_add(sums, v_load(p->residual + at));

@@ -37,6 +37,9 @@ enum {
     PART_HEAD = 4,            // words before a part's values
     ROPE_NORM = 0,            // pairs of neighbours
     ROPE_NEOX = 1,            // pairs of halves
+    SOFTMAX = 0,              // gatings of a router
+    SIGMOID = 1,
+    SOFTMAX_CHOSEN = 2,
     RUN_OK = 0,
     RUN_STALLED = 1,          // a thread took a share of the work and never finished it
 };
@@ -125,6 +128,36 @@ struct quantize_args {  // xq = codes, scales and sums of x
 struct matmul_args {
     place x, xq, weight, bias, residual, y;  // xq absent: exact, in f32 throughout
     u32 n_rows, n_cols, y_cols, y_start, type, uses_n_out;
+};
+
+// For slot s of each token, y[:, s] = x[:, s or 0] @ weight[experts[:, s]].T + bias[..]; see
+// ops/experts.py. y has n_used * n_rows columns.
+struct expert_matmul_args {
+    place x, xq, experts, weight, bias, y;  // weight [n_expert, n_rows, n_cols], bias f32
+    u32 n_expert, n_used, n_rows, n_cols, type;
+    u32 has_own, uses_n_out;  // has_own: x has a row of n_cols for each slot
+};
+
+struct expert_route_args {  // experts i32 and shares f32 [rows, n_used] of logits [rows, n_expert]
+    place logits, bias, experts, shares;
+    u32 n_expert, n_used, gating, normalize, uses_n_out;
+    f32 scale, min_total;
+};
+
+struct expert_sum_args {  // y = sum over slots of shares[s] * x[s], plus residual if given
+    place x, shares, residual, y;
+    u32 n_used, n_cols, uses_n_out;
+};
+
+struct clamped_glu_args {
+    place gate, up, y;
+    u32 n_cols, uses_n_out;
+    f32 alpha, limit;
+};
+
+struct sigmoid_gate_args {  // y = a * sigmoid(x . weight), a row's number for all of it
+    place a, x, weight, y;
+    u32 n_cols, x_cols, uses_n_out;
 };
 
 struct rms_norm_args {  // each of n_group groups of a row to unit mean square, times weight if any
@@ -249,7 +282,8 @@ struct conv_args {
 #define KERNELS(X)                                                                             \
     X(get_rows) X(quantize) X(matmul) X(rms_norm) X(joint_norm) X(layer_norm) X(angles)        \
     X(rope) X(kv_store) X(heads) X(attention) X(glu) X(activate) X(add) X(scale) X(softcap)    \
-    X(select_rows) X(argmax) X(penalize) X(top_k) X(conv)
+    X(select_rows) X(argmax) X(penalize) X(top_k) X(conv) X(expert_matmul) X(expert_route)     \
+    X(expert_sum) X(clamped_glu) X(sigmoid_gate)
 
 #define DECLARE(name) void k_##name(const struct name##_args *a, struct team *t);
 KERNELS(DECLARE)

@@ -56,17 +56,17 @@ INLINE void tile(v128_t *totals, const struct panel *panels, const u8 *const *x,
     UNROLLED for (u32 i = 0; i < n; i++) totals[i] = total[i];
 }
 
-// The same for any number of tokens.
-INLINE void tiles(v128_t *totals, const struct panel *panels, const u8 *x, u32 x_bytes,
-                  u32 n_tokens, u32 n_runs, u32 group, bool split) {
+// The same for all tokens; x_at is where the runs start in a row of x.
+INLINE void tiles(v128_t *totals, const struct panel *panels, const struct product *p, u32 x_at,
+                  u32 n_runs, u32 group, bool split) {
     u32 token = 0;
-    for (; token + TILE_TOKENS <= n_tokens; token += TILE_TOKENS) {
+    for (; token + TILE_TOKENS <= p->n_tokens; token += TILE_TOKENS) {
         const u8 *rows[TILE_TOKENS];
-        UNROLLED for (u32 i = 0; i < TILE_TOKENS; i++) rows[i] = x + (usize)(token + i) * x_bytes;
+        UNROLLED for (u32 i = 0; i < TILE_TOKENS; i++) rows[i] = x_row(p, token + i) + x_at;
         tile(totals + token * TILE_PANELS, panels, rows, TILE_TOKENS, n_runs, group, split);
     }
-    for (; token < n_tokens; token++) {
-        const u8 *row = x + (usize)token * x_bytes;
+    for (; token < p->n_tokens; token++) {
+        const u8 *row = x_row(p, token) + x_at;
         tile(totals + token * TILE_PANELS, panels, &row, 1, n_runs, group, split);
     }
 }

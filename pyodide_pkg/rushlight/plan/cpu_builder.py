@@ -30,6 +30,7 @@ WRITTEN = {"quantize": ("xq",), "kv_store": ("k_cache", "v_cache")} | {
     "attention": ("y", "parts"),
     "top_k": ("y", "parts"),
     "conv": ("y", "state"),
+    "expert_route": ("experts", "shares"),
 }
 """What a kernel writes where it is not just ``y``."""
 
@@ -169,7 +170,7 @@ class CpuBuilder:
     def emit(self, kernel: str, /, **args: Any) -> None:
         """Add a call; an argument that is None is absent."""
         given = {name: 0 if value is None else value for name, value in args.items()}
-        weight = given.get("weight") if kernel == "matmul" else None
+        weight = given.get("weight") if kernel.endswith("matmul") else None
         label = f"{kernel} {weight.slot}" if isinstance(weight, Binding) else kernel
         self.calls.append(Call(kernel, given, label=label))
 
