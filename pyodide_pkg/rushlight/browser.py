@@ -355,7 +355,8 @@ def report() -> str:
         if program is not None:
             details["plans"] = {p.name: len(p.dispatches) for p in program.plans}
             details["kernels"] = len(program.kernels)
-            details["variants"] = _loaded.model.device.kernels
+            info = _loaded.model.device
+            details |= {"variants": info.kernels, "variantsOffered": info.kernel_names}
     return json.dumps(
         {
             "version": version(_package),

@@ -48,6 +48,7 @@ def test_a_variant_is_forced_by_the_address_and_a_reply_is_profiled(
     tab.locator("#settings-button").click()
     details = device_report(tab)["details"]
     assert details["variants"] == "rows"
+    assert {"tiles", "subgroups", "tiles_int8", "rows"} <= set(details["variantsOffered"])
     kept = tab.evaluate(READ_KEPT)
     assert [text["adapter"].split(" | ")[0] for text in kept] == ["google"]
     assert kept[0]["tests"] and not any(kept[0]["tests"].values())

@@ -27,6 +27,8 @@ class DeviceInfo:
     notes: tuple[str, ...] = ()
     kernels: str = ""
     """Which kernel variants run, where a device has several."""
+    kernel_names: tuple[str, ...] = ()
+    """The variants that the device has the features for."""
 
 
 @dataclass(frozen=True)

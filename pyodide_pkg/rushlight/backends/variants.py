@@ -56,6 +56,11 @@ class Choice:
         return ", ".join(f"{phase} {name}" for phase, name in self.phases.items())
 
 
+def offered(device: Device) -> tuple[str, ...]:
+    """The variants that a device has the features for."""
+    return tuple(v.name for v in VARIANTS if set(v.features) <= device.features)
+
+
 def candidates_for(text: str) -> dict[Phase, list[Variant]]:
     """The variants that a caller allows in each phase.
 

@@ -246,11 +246,12 @@ class WebGpuExecutor:
     async def _choose_kernels(
         self, graph: Graph, file: GgufFile, options: LoadOptions, progress: ProgressFn
     ) -> LoadOptions:
-        from .variants import choose_variants
+        from .variants import choose_variants, offered
 
         choice = await choose_variants(self.device, graph, file, options, progress)
         notes = (*self.info.notes, *choice.notes)
-        self.info = replace(self.info, notes=notes, kernels=choice.words())
+        names = offered(self.device)
+        self.info = replace(self.info, notes=notes, kernels=choice.words(), kernel_names=names)
         return replace(options, variant=choice.phases)
 
     def new_state(self) -> DeviceState:

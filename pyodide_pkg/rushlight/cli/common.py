@@ -108,7 +108,8 @@ def load_model(
         info = loaded.device
         say(f"{model_name(loaded)} on {info.backend} ({info.adapter}), loaded in {seconds:.1f} s")
         if info.kernels:
-            say(f"kernels: {info.kernels}")
+            names = f" (of {', '.join(info.kernel_names)})" if info.kernel_names else ""
+            say(f"kernels: {info.kernels}{names}")
         for note in info.notes:
             say(f"note: {note}")
     return loaded, seconds
