@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from .backends.base import Progress
@@ -67,6 +70,50 @@ async def answer_items(source: Any, backend: str, options: str, on_step: OnStep)
         }
     finally:
         model.close()
+
+
+@enveloped
+async def logits_and_text(source: Any, backend: str, options: str, on_step: OnStep) -> list[Any]:
+    """Each prompt's last logits, decoded one by one, and its greedy text: [rows, ids].
+
+    ``{"prompts": [{"ids", "n_rows", "n_greedy"}], "load": {..}, "files": {name: text}}``; files
+    are modules that add architectures.
+    """
+    asked = json.loads(options)
+    if asked.get("files"):
+        _add_architectures(asked["files"])
+    model = await open_model(source, backend, kv_dtype="f32", **asked.get("load", {}))
+    on_step(model.config.architecture)
+    answers = []
+    try:
+        for prompt in asked["prompts"]:
+            ids, session, rows = prompt["ids"], model.session(), []
+            start = len(ids) - prompt["n_rows"]
+            if start:
+                await session.run(ids[:start], "none")
+            for token in ids[start:]:
+                logits = await session.run([token], "logits")
+                assert logits is not None
+                rows.append(logits[0].tolist())
+            text = model.generate(
+                ids, max_tokens=prompt["n_greedy"], temperature=0, ignore_eos=True
+            )
+            await text.text_async()
+            answers.append([rows, list(text.ids)])
+        return answers
+    finally:
+        model.close()
+
+
+def _add_architectures(files: dict[str, str]) -> None:
+    """Put modules where model files are looked for, in a folder of their own."""
+    from . import models
+
+    folder = Path(tempfile.mkdtemp())
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    models.__path__.append(str(folder))
+    importlib.invalidate_caches()
 
 
 @enveloped

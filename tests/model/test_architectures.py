@@ -23,8 +23,8 @@ RUNS = [
     pytest.param(name, kind, device, id=f"{name}-{kind}-{device}")
     for name in ENTRIES
     for kind, devices in (
-        ("f32", ("numpy", "gpu-rows", "gpu-tiles")),
-        ("quant", ("numpy", "gpu-rows")),
+        ("f32", ("numpy", "cpu-exact", "gpu-rows", "gpu-tiles")),
+        ("quant", ("numpy", "cpu-exact", "gpu-rows")),
     )
     for device in devices
 ]

@@ -29,7 +29,7 @@ def test_without_its_file_the_architecture_is_refused_by_name() -> None:
 
 
 @pytest.mark.usefixtures("_added")
-@pytest.mark.parametrize("device", ["numpy", "gpu-rows", "gpu-tiles"])
+@pytest.mark.parametrize("device", ["numpy", "cpu-exact", "gpu-rows", "gpu-tiles"])
 def test_its_file_runs_it(device: str) -> None:
     assert made_up.NAME in architectures()
     device, _, variant = device.partition("-")

@@ -13,7 +13,7 @@ from tests.tools.arch_files import golden
 RNG = np.random.default_rng(8)
 
 
-@pytest.mark.parametrize("device", ["numpy", "gpu-rows"])
+@pytest.mark.parametrize("device", ["numpy", "cpu-exact", "gpu-rows"])
 @pytest.mark.parametrize(
     ("n_shared", "n_reused"),
     [(97, 97), (70, 70), (40, 40), (39, 32), (33, 32), (32, 32), (20, 0), (1, 0)],

@@ -34,6 +34,7 @@ from ..plan.cpu_program import (
 )
 from ..plan.plan import Binding
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .rewind import Held
 from .simd_numpy import NumpyMemory, run_numpy_call
 from .simd_profile import CpuProfile
 from .webgpu_common import Turn
@@ -62,8 +63,6 @@ class KernelHost(Protocol):
 
     max_bytes: int
     """The most that a memory can hold."""
-    kernel_ms: float
-    """Time spent in the kernels so far."""
 
     async def create(self, n_bytes: int, n_bytes_more: int) -> None:
         """Make a memory of so many bytes, zeros, that can ``grow`` by ``n_bytes_more`` at least,
@@ -126,8 +125,8 @@ class CpuStep:
 class CpuState:
     """One session's place in the kernels' memory; free for another one when it goes."""
 
-    def __init__(self, address: int, free: list[int]) -> None:
-        self.address = address
+    def __init__(self, address: int, free: list[int], graph: Graph) -> None:
+        self.address, self.held = address, Held(graph)
         self._free = free
 
     def __del__(self) -> None:
@@ -174,6 +173,7 @@ class SimdExecutor:
         if not isinstance(options.variant, str):
             raise InvalidInputError(f"The cpu backend has one variant, not {options.variant!r}.")
         check_choice("variant", options.variant, VARIANTS)
+        self._graph = graph
         self.variant = "exact" if options.variant == "exact" else "int8"
         table = kernel_table()
         self.plan = plan = plan_cpu(
@@ -219,8 +219,8 @@ class SimdExecutor:
         """Memory for one session's KV cache."""
         assert self.plan is not None, "new_state before load"
         if self._free:
-            return CpuState(self._free.pop(), self._free)
-        return CpuState(self.host.grow(self.plan.state_places[1]), self._free)
+            return CpuState(self._free.pop(), self._free, self._graph)
+        return CpuState(self.host.grow(self.plan.state_places[1]), self._free, self._graph)
 
     # ----- running
 
@@ -234,6 +234,7 @@ class SimdExecutor:
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk; see ``Executor.forward``."""
         async with self._running(tokens, position) as plan:
+            state.held.ran(position, len(tokens))
             if want == "none" or not out_rows:
                 step = CpuStep(tokens, position, (), state.address)
                 await self._run(plan, step, 0, plan.head_start or plan.body_stop)
@@ -257,6 +258,7 @@ class SimdExecutor:
     ) -> Candidates:
         """Run one chunk and prepare a draw; see ``Executor.candidates``."""
         async with self._running(tokens, position) as plan:
+            state.held.ran(position, len(tokens))
             step = CpuStep(tokens, position, [len(tokens) - 1], state.address)
             self.host.write(self._layout.slots["sample"], inputs.words())
             if inputs.mask is not None:
@@ -325,7 +327,6 @@ class SimdExecutor:
                 await self._run_timed(plan, step, first, last, self._profile)
             else:
                 await self._run_range(plan, step, first, last)
-        self.stats.device_ms = self.host.kernel_ms
         if len(self.host.notes) != n_notes:
             self._look()
 
@@ -358,8 +359,9 @@ class SimdExecutor:
         self._profile = None
 
     def rewind(self, state: CpuState, position: int) -> int:
-        """KV entries past ``position`` are overwritten before they are read: any position works."""
-        return position
+        """KV entries past ``position`` are overwritten before they are read; a convolution's
+        rows are kept for some positions."""
+        return state.held.rewind(position)
 
     def cancel(self) -> None:
         """Stop the chunk in flight before its next range; ``forward`` raises

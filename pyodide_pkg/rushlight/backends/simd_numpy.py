@@ -36,6 +36,7 @@ class NumpyMemory:
     ) -> None:
         self._host, self._plan, self._layout = host, plan, layout
         self._file, self._options = file, options
+        self._dtypes: dict[str, Any] = dict.fromkeys(IDS, np.int32)
 
     def address(self, binding: Binding, state: int) -> int:
         """Where a slot is; a state's slots are relative to the session's state."""
@@ -44,10 +45,9 @@ class NumpyMemory:
         return state + self._plan.state_places[0][binding.slot]
 
     def value(self, address: int, shape: tuple[int, ...], name: str) -> NDArray[Any]:
-        """An activation, or ids."""
-        dtype = np.int32 if name in IDS else np.float32
-        n_bytes = 4 * int(np.prod(shape))
-        return self._host.read(address, n_bytes).view(dtype).reshape(shape).copy()
+        """An activation, or ids (also those that an op before gave)."""
+        raw = self._host.read(address, 4 * int(np.prod(shape)))
+        return raw.view(self._dtypes.get(name, np.float32)).reshape(shape).copy()
 
     def weight(self, address: int, name: str) -> NDArray[np.float32]:
         """A tensor's float32 values; they lie in memory as in the file."""
@@ -55,8 +55,11 @@ class NumpyMemory:
         raw = self._host.read(address, tensor.n_bytes).tobytes()
         return dequantize_rows(tensor.type, raw, tensor.n_rows).reshape(tensor.shape)
 
-    def cache(self, args: Mapping[str, Any], port: str, state: int) -> KvCache:
-        """A copy of a session's keys and values."""
+    def state(self, args: Mapping[str, Any], port: str, state: int) -> KvCache | NDArray[Any]:
+        """A copy of a session's keys and values, or of a convolution's rows."""
+        if rows := args.get(f"{port}.rows"):
+            n_bytes = self._plan.slots[rows.slot].n_bytes
+            return self._host.read(self.address(rows, state), n_bytes).view(np.float32).copy()
         found = KvCache(0, 0, 0, self._options.kv_dtype)
         for part in "kv":
             binding = args[f"{port}.{part}"]
@@ -66,8 +69,9 @@ class NumpyMemory:
             setattr(found, part, rows)
         return found
 
-    def write(self, address: int, values: NDArray[Any]) -> None:
+    def write(self, address: int, values: NDArray[Any], name: str = "") -> None:
         """Put an op's output where the calls behind it read it."""
+        self._dtypes[name] = values.dtype
         self._host.write(address, np.ascontiguousarray(values))
 
 
@@ -75,8 +79,9 @@ def run_numpy_call(call: Call, node: Node, memory: NumpyMemory, step: CpuStep) -
     """Run one node's reference: its values are copied out, and its results back."""
     op = OPS[node.op]
     counts = {"n_tokens": len(step.tokens), "n_out": len(step.out_rows)}
-    caches = {port: memory.cache(call.args, port, step.state) for port in op.state}
-    given: dict[str, Any] = dict(caches)
+    given: dict[str, Any] = {p: memory.state(call.args, p, step.state) for p in op.state}
+    given |= {p: v.reshape(-1, call.shapes[node.inputs[p]][-1]) for p, v in given.items()
+              if not isinstance(v, KvCache)}  # fmt: skip
     for port, name in node.inputs.items():
         if name == "positions":
             given[port] = np.arange(len(step.tokens), dtype=np.int32) + step.position
@@ -93,11 +98,12 @@ def run_numpy_call(call: Call, node: Node, memory: NumpyMemory, step: CpuStep) -
     outputs = result if len(op.outputs) > 1 else (result,)
     for port, value in zip(op.outputs, outputs, strict=True):
         if port in op.state:
-            for part in "kv":
+            for part in ("k", "v") if isinstance(value, KvCache) else ("rows",):
                 at = call.args[f"{port}.{part}"]
                 assert isinstance(at, Binding)
-                memory.write(memory.address(at, step.state), getattr(value, part))
+                rows = getattr(value, part) if isinstance(value, KvCache) else value
+                memory.write(memory.address(at, step.state), rows)
         else:
             at = call.args[f"={port}"]
             assert isinstance(at, Binding)
-            memory.write(memory.address(at, step.state), value)
+            memory.write(memory.address(at, step.state), value, node.outputs[port])
