@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 
-// Node 20 has relaxed SIMD behind a flag, and its first compiler gets the dot wrong (has_dots in
-// matmul_int8.c says so); later ones have it always.
+// Node 20 has relaxed SIMD behind a flag, and its first compiler gets the dot wrong; later ones have
+// it always.
 if (process.versions.v8.startsWith("11.")) {
   setFlagsFromString("--experimental-wasm-relaxed-simd");
   setFlagsFromString("--no-liftoff");

@@ -55,18 +55,6 @@ struct entry {
 #define ENTRY(id, name) [id] = {&name, matvec_##name, pack_##name},
 static const struct entry entries[N_TYPES] = {QUANT_TYPES(ENTRY)};
 
-// Whether this engine's relaxed dot can be trusted. V8 11.3 forgets what it should add to, before
-// a function is hot; a loader then takes the other build.
-__attribute__((export_name("has_dots"))) u32 has_dots(u32 seven) {
-#ifdef RELAXED
-    v128_t sums = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(
-        wasm_i8x16_splat(-(i32)seven), wasm_i8x16_splat(seven), wasm_i32x4_splat(seven));
-    return wasm_i32x4_extract_lane(sums, 0) == 7 - 4 * 49;
-#else
-    return seven == 7;
-#endif
-}
-
 void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch) {
     entries[p->type].matvec(p, first, stop, scratch);
 }
