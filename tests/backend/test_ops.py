@@ -8,7 +8,7 @@ from rushlight import _sync
 from rushlight.backends.numpy_executor import NumpyExecutor
 from rushlight.ops import Case, OpDef
 from rushlight.selftest import all_cases, check_case
-from tests.tools.backends import gpu_executor, variant_cases
+from tests.tools.backends import shared_executor, variant_cases
 
 CASES = [pytest.param(op, case, id=f"{op.name}/{case.name}") for op, case in all_cases()]
 VARIANT_CASES = [
@@ -25,5 +25,5 @@ def test_numpy_runs_case(op: OpDef, case: Case) -> None:
 
 @pytest.mark.parametrize(("variant", "op", "case"), VARIANT_CASES)
 def test_native_webgpu_agrees(variant: str, op: OpDef, case: Case) -> None:
-    result = _sync.run(check_case(op, case, lambda: gpu_executor(variant), variant=variant))
+    result = _sync.run(check_case(op, case, lambda: shared_executor(variant), variant=variant))
     assert result.ok, result

@@ -19,6 +19,8 @@ from rushlight.selftest import all_cases, build_case
 
 GPU_VARIANTS = tuple(BY_NAME)
 EXACT_VARIANTS = tuple(variant.name for variant in VARIANTS if variant.is_exact)
+MOST_PIPELINES = 100
+"""Kept of the shared device's kernels: a software adapter's take a megabyte or two each."""
 
 
 def gpu_executor(variant: str = "") -> Executor:
@@ -32,30 +34,53 @@ def gpu_executor(variant: str = "") -> Executor:
         executor = NativeExecutor(allow_software=True)
     except NoAdapterError as error:
         pytest.skip(f"no GPU adapter: {error.message}")
-    needed = BY_NAME[variant].features if variant else ()
-    if lacking := set(needed) - executor.device.features:
+    try:
+        _skip_without(executor.device, variant)
+    except BaseException:
         executor.close()
-        pytest.skip(f"adapter lacks {', '.join(sorted(lacking))}")
+        raise
     return executor
 
 
-def floor_executor() -> WebGpuExecutor:
-    """An executor on one device that all callers share, at the WebGPU floor.
+def shared_executor(variant: str = "") -> WebGpuExecutor:
+    """As ``gpu_executor``, on one device that all callers share.
 
     Kernels are compiled once, however many models use them: compiling is what takes a software
     adapter its time. Closing the executor leaves the device open.
     """
-    return WebGpuExecutor(_floor_device().fork())
+    executor = _shared(floor=False)
+    _skip_without(executor.device, variant)
+    return executor
+
+
+def floor_executor() -> WebGpuExecutor:
+    """As ``shared_executor``, at the WebGPU floor."""
+    return _shared(floor=True)
+
+
+def _shared(*, floor: bool) -> WebGpuExecutor:
+    from rushlight.backends.webgpu_native import NativeDevice
+
+    opened = _opened(floor=floor)
+    if len(opened.pipelines) > MOST_PIPELINES:
+        opened.pipelines.clear()
+    return WebGpuExecutor(NativeDevice(shared=opened))
 
 
 @cache
-def _floor_device() -> Any:
-    from rushlight.backends.webgpu_native import NativeDevice
+def _opened(*, floor: bool) -> Any:
+    from rushlight.backends.wgpu_adapter import open_device
 
     try:
-        return NativeDevice(allow_software=True, floor=True)
+        return open_device(allow_software=True, floor=floor)
     except NoAdapterError as error:
         pytest.skip(f"no GPU adapter: {error.message}")
+
+
+def _skip_without(device: Any, variant: str) -> None:
+    needed = BY_NAME[variant].features if variant else ()
+    if lacking := set(needed) - device.features:
+        pytest.skip(f"adapter lacks {', '.join(sorted(lacking))}")
 
 
 def variant_cases() -> Iterator[tuple[str, OpDef, Case]]:
