@@ -77,3 +77,21 @@ void k_softcap(const struct softcap_args *a, struct team *t) {
     u32 n = rows_of(t, a->uses_n_out) * a->n_cols;
     share_values(t, n, f32_at(a->x), f32_at(a->x), f32_at(a->y), a->cap, op_softcap);
 }
+
+void k_scale_by(const struct scale_by_args *a, struct team *t) {
+    u32 n = rows_of(t, a->uses_n_out) * a->n_cols;
+    const f32 *x = f32_at(a->x);
+    share_values(t, n, x, x, f32_at(a->y), *f32_at(a->weight), op_scale);
+}
+
+// NaN stays.
+INLINE v128_t within(v128_t x, v128_t limit) {
+    return wasm_f32x4_min(wasm_f32x4_max(x, wasm_f32x4_neg(limit)), limit);
+}
+
+INLINE v128_t op_clamp(v128_t x, v128_t b, v128_t limit) { return within(x, limit); }
+
+void k_clamp(const struct clamp_args *a, struct team *t) {
+    u32 n = rows_of(t, a->uses_n_out) * a->n_cols;
+    share_values(t, n, f32_at(a->x), f32_at(a->x), f32_at(a->y), a->limit, op_clamp);
+}

@@ -23,7 +23,7 @@ INLINE void make_head(const struct heads_args *a, const f32 *x, place norm, cons
                       f32 *y) {
     u32 n = a->head_dim;
     if (norm) {
-        rms_norm_values(x, norm, y, n, a->eps);
+        rms_norm_values(x, f32_at(norm), y, n, a->eps);
         x = y;
     }
     if (angles) rope_head(x, angles, y, n, a->n_rot, a->layout);

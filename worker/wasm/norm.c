@@ -5,7 +5,8 @@ void k_rms_norm(const struct rms_norm_args *a, struct team *t) {
     u32 n = a->n_cols / a->n_group;
     FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out) * a->n_group, n) {
         usize start = (usize)row * n;
-        rms_norm_values(f32_at(a->x) + start, a->weight, f32_at(a->y) + start, n, a->eps);
+        const f32 *weight = weight_of(a->weight, row, a->n_weights, n);
+        rms_norm_values(f32_at(a->x) + start, weight, f32_at(a->y) + start, n, a->eps);
     }
 }
 
@@ -17,11 +18,11 @@ void k_joint_norm(const struct joint_norm_args *a, struct team *t) {
         f32 *sum = f32_at(a->sum) + start;
         if (a->post_weight) {
             f32 *normed = t->scratch;
-            rms_norm_values(branch, a->post_weight, normed, n, a->eps);
+            rms_norm_values(branch, weight_of(a->post_weight, 0, 1, n), normed, n, a->eps);
             branch = normed;
         }
         map_values(x, branch, sum, n, v_const(0), op_add);
-        if (a->y) rms_norm_values(sum, a->weight, f32_at(a->y) + start, n, a->eps);
+        if (a->y) rms_norm_values(sum, weight_of(a->weight, 0, 1, n), f32_at(a->y) + start, n, a->eps);
     }
 }
 
@@ -37,13 +38,14 @@ INLINE f32 mean_of(const f32 *x, u32 n) {
 }
 
 void k_layer_norm(const struct layer_norm_args *a, struct team *t) {
-    u32 n = a->n_cols;
-    FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out), n) {
+    u32 n = a->n_cols / a->n_group;
+    FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out) * a->n_group, n) {
         usize start = (usize)row * n;
         const f32 *x = f32_at(a->x) + start;
+        const f32 *bias = weight_of(a->bias, row, a->n_biases, n);
         f32 *y = f32_at(a->y) + start;
         map_values(x, x, y, n, v_const(mean_of(x, n)), op_minus);
-        rms_norm_values(y, a->weight, y, n, a->eps);
-        if (a->bias) map_values(y, f32_at(a->bias), y, n, v_const(0), op_add);
+        rms_norm_values(y, weight_of(a->weight, row, a->n_weights, n), y, n, a->eps);
+        if (bias) map_values(y, bias, y, n, v_const(0), op_add);
     }
 }

@@ -19,9 +19,14 @@ INLINE v128_t op_times(v128_t x, v128_t weight, v128_t scale) {
     return wasm_f32x4_mul(wasm_f32x4_mul(x, scale), weight);
 }
 
-// y = x / sqrt(mean(x^2) + eps) * weight, if there is one (0: none); y may be x.
-static inline void rms_norm_values(const f32 *x, place weight, f32 *y, u32 n, f32 eps) {
+// The weight of group `index` of all rows' groups, if there is one.
+static inline const f32 *weight_of(place weight, u32 index, u32 n_weights, u32 n) {
+    return weight ? f32_at(weight) + (usize)(index % n_weights) * n : 0;
+}
+
+// y = x / sqrt(mean(x^2) + eps) * weight, if there is one; y may be x.
+static inline void rms_norm_values(const f32 *x, const f32 *weight, f32 *y, u32 n, f32 eps) {
     v128_t scale = v_const(1.0f / __builtin_sqrtf(sum_of_squares(x, n) / (f32)n + eps));
-    if (weight) map_values(x, f32_at(weight), y, n, scale, op_times);
+    if (weight) map_values(x, weight, y, n, scale, op_times);
     else map_values(x, x, y, n, scale, op_scale);
 }

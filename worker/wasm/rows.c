@@ -1,4 +1,4 @@
-// Rows picked, and the best of a row.
+// Rows and columns picked, rows by their position, and the best of a row.
 #include "values.h"
 
 void k_select_rows(const struct select_rows_args *a, struct team *t) {
@@ -6,6 +6,42 @@ void k_select_rows(const struct select_rows_args *a, struct team *t) {
     FOR_ROW_SHARES(t, t->step->n_out, a->n_cols) {
         const f32 *x = f32_at(a->x) + (usize)rows[row] * a->n_cols;
         __builtin_memcpy(f32_at(a->y) + (usize)row * a->n_cols, x, a->n_cols * sizeof(f32));
+    }
+}
+
+void k_columns(const struct columns_args *a, struct team *t) {
+    FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out), a->n_cols) {
+        const f32 *x = f32_at(a->x) + (usize)row * a->x_cols + a->start;
+        __builtin_memcpy(f32_at(a->y) + (usize)row * a->n_cols, x, a->n_cols * sizeof(f32));
+    }
+}
+
+void k_positions(const struct positions_args *a, struct team *t) {
+    FOR_ROW_SHARES(t, t->step->n_tokens, 1) {
+        ((i32 *)at(a->y))[row] = (i32)(t->step->position + row);
+    }
+}
+
+// ln(n) for n >= 1, right to the last place of float32: n = m 2^e, and a series of (m-1)/(m+1).
+static f64 natural_log(u32 n) {
+    u32 e = 31 - (u32)__builtin_clz(n);
+    f64 m = (f64)n / (f64)(1u << e);
+    if (m > 1.41421356) {
+        m /= 2;
+        e++;
+    }
+    f64 s = (m - 1) / (m + 1), square = s * s, sum = 0;
+    for (i32 k = 15; k > 0; k -= 2) sum = sum * square + 2.0 / k;
+    return sum * s + e * 0.69314718055994530942;
+}
+
+void k_position_scale(const struct position_scale_args *a, struct team *t) {
+    u32 n = a->n_cols;
+    FOR_ROW_SHARES(t, t->step->n_tokens, n) {
+        u32 lengths = (t->step->position + row) / a->length;
+        f32 factor = 1 + a->slope * (f32)natural_log(1 + lengths);
+        const f32 *x = f32_at(a->x) + (usize)row * n;
+        map_values(x, x, f32_at(a->y) + (usize)row * n, n, v_const(factor), op_scale);
     }
 }
 

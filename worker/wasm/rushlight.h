@@ -160,9 +160,11 @@ struct sigmoid_gate_args {  // y = a * sigmoid(x . weight), a row's number for a
     u32 n_cols, x_cols, uses_n_out;
 };
 
-struct rms_norm_args {  // each of n_group groups of a row to unit mean square, times weight if any
+// Each of n_group groups of a row to unit mean square, times weight if any: one for all groups, or
+// n_weights = n_group of them, one for each.
+struct rms_norm_args {
     place x, weight, y;
-    u32 n_cols, n_group, uses_n_out;  // n_cols of the whole row
+    u32 n_cols, n_group, n_weights, uses_n_out;  // n_cols of the whole row
     f32 eps;
 };
 
@@ -173,9 +175,10 @@ struct joint_norm_args {
     f32 eps;
 };
 
-struct layer_norm_args {  // (x - mean) / sqrt(variance + eps) * weight + bias, where given
+// (x - mean) / sqrt(variance + eps) * weight + bias, where given; groups as of rms_norm.
+struct layer_norm_args {
     place x, weight, bias, y;
-    u32 n_cols, uses_n_out;
+    u32 n_cols, n_group, n_weights, n_biases, uses_n_out;
     f32 eps;
 };
 
@@ -235,6 +238,32 @@ struct scale_args {
     f32 factor;
 };
 
+struct scale_by_args {  // y = x times the one number at weight
+    place x, weight, y;
+    u32 n_cols, uses_n_out;
+};
+
+struct clamp_args {
+    place x, y;
+    u32 n_cols, uses_n_out;
+    f32 limit;
+};
+
+struct position_scale_args {  // rows times 1 + slope * ln(1 + floor(position / length))
+    place x, y;
+    u32 n_cols, length;
+    f32 slope;
+};
+
+struct positions_args {  // y i32 [n_tokens] = each token's position
+    place y;
+};
+
+struct columns_args {  // y [rows, n_cols] = columns of x from start on
+    place x, y;
+    u32 x_cols, start, n_cols, uses_n_out;
+};
+
 struct softcap_args {  // y = cap * tanh(x / cap)
     place x, y;
     u32 n_cols, uses_n_out;
@@ -272,18 +301,19 @@ struct candidates {
     struct { u32 id; f32 logit; } best[N_CANDIDATES];  // largest first, the lower id on a tie
 };
 
-// Depthwise causal convolution over tokens: y[t, c] = bias[c] + sum_j weight[c, j] * in[t + j],
-// where `in` is the n_taps - 1 rows of `state` and then x. The last rows become the new state.
-struct conv_args {
-    place x, weight, bias, state, y;
-    u32 n_cols, n_taps;
+// Gated causal convolution over tokens; see ops/conv.py. x [n_tokens, 3 * n_cols]; rows of `state`
+// by position: the last `ring`, and behind them those just before each multiple of `period`.
+struct short_conv_args {
+    place x, weight, state, y;
+    u32 n_cols, n_taps, ring, period;
 };
 
 #define KERNELS(X)                                                                             \
     X(get_rows) X(quantize) X(matmul) X(rms_norm) X(joint_norm) X(layer_norm) X(angles)        \
     X(rope) X(kv_store) X(heads) X(attention) X(glu) X(activate) X(add) X(scale) X(softcap)    \
-    X(select_rows) X(argmax) X(penalize) X(top_k) X(conv) X(expert_matmul) X(expert_route)     \
-    X(expert_sum) X(clamped_glu) X(sigmoid_gate)
+    X(select_rows) X(argmax) X(penalize) X(top_k) X(short_conv) X(scale_by) X(clamp)           \
+    X(position_scale) X(positions) X(columns) X(expert_matmul) X(expert_route) X(expert_sum)   \
+    X(clamped_glu) X(sigmoid_gate)
 
 #define DECLARE(name) void k_##name(const struct name##_args *a, struct team *t);
 KERNELS(DECLARE)

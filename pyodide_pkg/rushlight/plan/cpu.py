@@ -11,7 +11,7 @@ from ..graph.rewrite import CPU_RULES, apply_rules
 from ..graph.verify import verify
 from ..kernels import KernelTable
 from .cpu_builder import CpuBuilder, CpuOptions
-from .cpu_lower import LOWERINGS, TAIL_OPS, has_kernel
+from .cpu_lower import LOWERINGS, TAIL_OPS
 from .cpu_program import CpuPlan
 from .plan import Binding, BufferSlot
 from .weights import ReadTensor
@@ -46,7 +46,7 @@ def plan_cpu(
     options = CpuOptions(n_batch, n_out, n_ctx, kv_dtype, is_exact)
     b = CpuBuilder(graph, shapes, file, options, table, read_tensor)
     for node in graph.nodes:
-        if has_kernel(b, node):
+        if node.op in LOWERINGS:
             LOWERINGS[node.op](b, node)
         else:
             b.run_in_numpy(node)

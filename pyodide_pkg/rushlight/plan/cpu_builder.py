@@ -29,7 +29,7 @@ WRITTEN = {"quantize": ("xq",), "kv_store": ("k_cache", "v_cache")} | {
     "joint_norm": ("sum", "y"),
     "attention": ("y", "parts"),
     "top_k": ("y", "parts"),
-    "conv": ("y", "state"),
+    "short_conv": ("y", "state"),
     "expert_route": ("experts", "shares"),
 }
 """What a kernel writes where it is not just ``y``."""

@@ -10,6 +10,7 @@ from ..ops.rope import TABLE_ATTRS, frequencies
 from .cpu_builder import CpuBuilder
 from .cpu_experts import EXPERT_LOWERINGS
 from .cpu_products import activation, product
+from .cpu_rows import ROW_LOWERINGS, emit_position_scale
 from .plan import Binding
 
 Lowering = Callable[[CpuBuilder, Node], None]
@@ -103,9 +104,16 @@ def emit_norm(
         y=y,
         n_cols=b.n_cols(x),
         n_group=n_group,
+        n_weights=n_sets(b, weight),
         uses_n_out=b.uses_n_out(x),
         eps=eps,
     )
+
+
+def n_sets(b: CpuBuilder, weight: str | None) -> int:
+    """How many groups of a row have a norm weight, or bias, of their own; 1: they share one."""
+    shape = b.graph.weights[weight].shape if weight else ()
+    return shape[0] if len(shape) > 1 else 1
 
 
 def emit_joint(
@@ -143,8 +151,8 @@ def lower_rms_norm(b: CpuBuilder, node: Node) -> None:
 
 
 def lower_layer_norm(b: CpuBuilder, node: Node) -> None:
-    """Norm of whole rows by mean and variance."""
-    x = node.inputs["x"]
+    """Norm of whole rows, or of each group of a row, by mean and variance."""
+    x, attrs = node.inputs["x"], b.attrs(node)
     added = {port: node.inputs.get(port) for port in ("weight", "bias")}
     b.emit(
         "layer_norm",
@@ -152,8 +160,11 @@ def lower_layer_norm(b: CpuBuilder, node: Node) -> None:
         **{port: b.vector(name) if name else None for port, name in added.items()},
         y=b.value(node.outputs["y"]),
         n_cols=b.n_cols(x),
+        n_group=attrs["n_group"],
+        n_weights=n_sets(b, added["weight"]),
+        n_biases=n_sets(b, added["bias"]),
         uses_n_out=b.uses_n_out(x),
-        eps=b.attrs(node)["eps"],
+        eps=attrs["eps"],
     )
 
 
@@ -331,6 +342,8 @@ def lower_attention_step(b: CpuBuilder, node: Node) -> None:
         layout=rope_layout(b, node),
         is_f16=b.options.kv_dtype == "f16",
     )
+    if attrs["slope"]:
+        emit_position_scale(b, node, q, q, attrs["n_head"] * attrs["head_dim"])
     emit_attention(b, node, q)
 
 
@@ -359,17 +372,8 @@ LOWERINGS: Mapping[str, Lowering] = {
     "attention": lower_attention,
     "attention_step": lower_attention_step,
     **EXPERT_LOWERINGS,
+    **ROW_LOWERINGS,
 }
 """Ops of a graph that have kernels; others run in numpy between them."""
-DEFAULTS_ONLY = {"slope": 0.0}
-"""Attributes for which no kernel has another value than this."""
 TAIL_OPS = ("argmax", "penalize", "top_k")
 """Ops behind a model's logits, which the planner adds itself."""
-
-
-def has_kernel(b: CpuBuilder, node: Node) -> bool:
-    """Whether a node is lowered to kernels."""
-    attrs = b.attrs(node)
-    if any(attrs.get(name, value) != value for name, value in DEFAULTS_ONLY.items()):
-        return False
-    return node.op in LOWERINGS and not (node.op == "layer_norm" and attrs["n_group"] != 1)

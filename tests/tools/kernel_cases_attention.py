@@ -1,0 +1,171 @@
+"""Cases of the CPU kernels around attention: rotation, caches, heads, attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.ops.attention import KvCache, attention, attention_step, kv_store
+from rushlight.ops.rope import TABLE_DEFAULTS, frequencies, rope
+
+from .kernel_bench import Call, KernelBench
+from .kernel_cases import Array, Made, cases, normal
+
+
+def angles(
+    b: KernelBench, attrs: dict[str, Any], factors: Array | None, n: int
+) -> tuple[Call, int]:
+    y = b.new((n, attrs["n_rot"]))
+    freqs = frequencies({**TABLE_DEFAULTS, **attrs}, factors)
+    args = {"freqs": b.put(freqs), "y": y, "n_rot": attrs["n_rot"]}
+    args["factor"] = attrs.get("attn_factor", 1.0)
+    return ("angles", args), y
+
+
+@cases(near=(5, 64, 10000.0, 0), odd=(3, 30, 10000.0, 4001), far=(2, 256, 1e6, 1_000_000))
+def angle_table(b: KernelBench, rng: Any, n: int, n_rot: int, base: float, position: int) -> Made:
+    attrs = {**TABLE_DEFAULTS, "n_rot": n_rot, "base": base, "attn_factor": 0.9}
+    call, y = angles(b, attrs, None, n)
+    positions = np.arange(position, position + n, dtype=np.int32)
+    turns = positions.astype(np.float32)[:, None] * frequencies(attrs)
+    wide = turns.astype(np.float64)
+    expected = np.stack([np.cos(wide), np.sin(wide)], axis=-1) * 0.9
+    return Made([call], [(y, expected)], {"n_tokens": n, "position": position})
+
+
+@cases(norm=("norm", 3, 5, 64, 64, True), neox=("neox", 1, 4, 256, 256, False),
+       partial=("neox", 5, 3, 80, 32, False), odd=("norm", 2, 3, 35, 30, False),
+       odd_neox=("neox", 9, 2, 31, 14, True))  # fmt: skip
+def rotation(
+    b: KernelBench, rng: Any, layout: str, n: int, n_head: int, dim: int, n_rot: int, scaled: bool
+) -> Made:
+    x, position = normal(rng, n, n_head * dim), 37
+    factors = np.abs(normal(rng, n_rot // 2)) + 1 if scaled else None
+    attrs = {"n_rot": n_rot, "base": 10000.0, "freq_scale": 0.5 if scaled else 1.0}
+    call, table = angles(b, attrs, factors, n)
+    y = b.new(x.shape)
+    heads = {"n_head": n_head, "head_dim": dim, "n_rot": n_rot}
+    kind = b.table.constants[f"ROPE_{layout.upper()}"]
+    turn: Call = ("rope", {"x": b.put(x), "angles": table, "y": y, **heads, "layout": kind})
+    positions = np.arange(position, position + n, dtype=np.int32)
+    expected = rope(x, positions, factors, n_head=n_head, head_dim=dim, layout=layout, **attrs)
+    return Made([call, turn], [(y, expected)], {"n_tokens": n, "position": position})
+
+
+@cases(f32=("f32", 3, 33), f16=("f16", 5, 67))
+def store(b: KernelBench, rng: Any, dtype: str, n: int, cols: int) -> Made:
+    k, v, position = normal(rng, n, cols), normal(rng, n, cols + 8) * 1e-6, 4
+    cache = KvCache(16, cols, cols + 8, dtype)
+    places = [b.put(cache.k), b.put(cache.v)]
+    args = {"k_cols": cols, "v_cols": cols + 8, "is_f16": int(dtype == "f16")}
+    caches = {"k_cache": places[0], "v_cache": places[1]}
+    calls: list[Call] = [("kv_store", {"k": b.put(k), "v": b.put(v), **caches, **args})]
+    kv_store(k, v, np.arange(position, position + n), cache)
+    expected = list(zip(places, (cache.k, cache.v), strict=True))
+    return Made(calls, expected, {"n_tokens": n, "position": position}, nmse=0)
+
+
+def filled(rng: Any, n_ctx: int, width_k: int, width_v: int, dtype: str) -> KvCache:
+    cache = KvCache(n_ctx, width_k, width_v, dtype)
+    cache.k[:], cache.v[:] = normal(rng, n_ctx, width_k), normal(rng, n_ctx, width_v)
+    return cache
+
+
+def attention_call(
+    b: KernelBench, cache: KvCache, q: int, sinks: Array | None, attrs: dict[str, Any], n: int
+) -> tuple[Call, int]:
+    dim_v = cache.v.shape[1] // attrs["n_head_kv"]
+    y = b.new((n, attrs["n_head"] * dim_v))
+    sizes = b.table.constants
+    part = attrs["n_head"] * (sizes["PART_HEAD"] + dim_v + -dim_v % 4)
+    args = {
+        "q": q,
+        "sinks": b.put(sinks) if sinks is not None else 0,
+        "parts": b.new((sizes["MAX_PARTS"], part)),
+        "y": y,
+        "head_dim_v": dim_v,
+        "is_f16": int(cache.k.dtype == np.float16),
+        **attrs,
+    }
+    return ("attention", args), y
+
+
+HEADS = {
+    "first": ("f16", 1, (4, 1, 256), 0, {}),
+    "decode": ("f16", 1, (4, 1, 256), 700, {"window": 512}),
+    "long": ("f32", 1, (3, 3, 80), 5000, {}),
+    "odd": ("f16", 1, (6, 2, 35), 300, {"softcap": 20.0}),
+    "seven": ("f32", 1, (7, 1, 64), 200, {"sinks": True}),
+    "prefill": ("f16", 33, (4, 1, 256), 0, {}),
+    "windowed": ("f32", 70, (8, 2, 64), 60, {"window": 50, "sinks": True}),
+    "capped": ("f16", 19, (5, 1, 96), 11, {"softcap": 5.0}),
+    "mla": ("f32", 3, (4, 1, 576, 512), 9, {}),
+    "uneven": ("f16", 40, (4, 2, 30, 51), 100, {"window": 33}),
+    "one_head": ("f16", 17, (2, 2, 128), 40, {}),
+    "many_heads": ("f32", 2, (71, 1, 64), 20, {"sinks": True}),
+    "many_heads_decode": ("f16", 1, (71, 1, 64), 900, {}),
+    "wide": ("f32", 6, (2, 1, 1100, 1100), 7, {}),
+    "two_tokens": ("f16", 2, (3, 1, 64), 4000, {"window": 0}),
+}
+
+
+@cases(**HEADS)
+def attend(
+    b: KernelBench, rng: Any, dtype: str, n: int, heads: tuple[int, ...], position: int,
+    more: dict[str, Any],
+) -> Made:  # fmt: skip
+    n_head, n_head_kv, dim = heads[:3]
+    cache = filled(rng, position + n, n_head_kv * dim, n_head_kv * heads[-1], dtype)
+    sinks = normal(rng, n_head) if more.get("sinks") else None
+    attrs = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": dim, "scale": dim**-0.5,
+             "window": more.get("window", 0), "softcap": more.get("softcap", 0.0)}  # fmt: skip
+    q = normal(rng, n, n_head * dim) * 2
+    call, y = attention_call(b, cache, b.put(q), sinks, attrs, n)
+    call[1].update(k_cache=b.put(cache.k), v_cache=b.put(cache.v))  # type: ignore[attr-defined]
+    positions = np.arange(position, position + n)
+    expected = attention(q, positions, cache, sinks, **attrs)
+    return Made([call], [(y, expected)], {"n_tokens": n, "position": position}, nmse=1e-11)
+
+
+@cases(gemma=((4, 1, 256, 256), "neox", True, 700, "f16"),
+       llama=((6, 2, 64, 64), "norm", False, 5, "f32"),
+       uneven=((4, 2, 48, 20), "norm", True, 130, "f16"))  # fmt: skip
+def heads(
+    b: KernelBench, rng: Any, sizes: tuple[int, ...], layout: str, norms: bool, position: int,
+    dtype: str,
+) -> Made:  # fmt: skip
+    n_head, n_head_kv, dim, dim_v = sizes
+    cache = filled(rng, position + 1, n_head_kv * dim, n_head_kv * dim_v, dtype)
+    places = {"k_cache": b.put(cache.k), "v_cache": b.put(cache.v)}
+    qkv = normal(rng, 1, (n_head + n_head_kv) * dim + n_head_kv * dim_v)
+    q_norm, k_norm = (normal(rng, dim), normal(rng, dim)) if norms else (None, None)
+    turn = {"n_rot": dim // 2, "base": 10000.0}
+    attrs = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": dim, "scale": 0.2,
+             "window": 0, "softcap": 0.0}  # fmt: skip
+    table_call, table = angles(b, turn, None, 1)
+    q = b.new((1, n_head * dim))
+    call, y = attention_call(b, cache, q, None, attrs, 1)
+    call[1].update(places)  # type: ignore[attr-defined]
+    own = {name: attrs[name] for name in ("n_head", "n_head_kv", "head_dim")}
+    own |= {"head_dim_v": dim_v, "n_rot": turn["n_rot"], "is_f16": call[1]["is_f16"]}
+    ports = {"q_norm": 0 if q_norm is None else b.put(q_norm),
+             "k_norm": 0 if k_norm is None else b.put(k_norm)}  # fmt: skip
+    kind = b.table.constants[f"ROPE_{layout.upper()}"]
+    args = {
+        "qkv": b.put(qkv),
+        **ports,
+        "angles": table,
+        "y": q,
+        **places,
+        **own,
+        "layout": kind,
+        "eps": 1e-6,
+    }
+    at = np.array([position], np.int32)
+    result, cache = attention_step(
+        qkv, at, cache, q_norm, k_norm, layout=layout, eps=1e-6, **turn, **attrs
+    )
+    expected = [(y, result), (places["v_cache"], cache.v)]
+    # A key may round to the float16 next to the reference's.
+    return Made([table_call, ("heads", args), call], expected, {"position": position}, nmse=1e-9)
