@@ -1,4 +1,4 @@
-// matvec: y[t, y_start + r] = dot(W[r, :], x[t, :]) + bias[row_start + r] + residual[t, y_start + r]
+// matvec: y[t, y_start + r] = act(dot(W[r, :], x[t, :]) + bias[row_start + r]) + residual[t, y_start + r]
 // shapes: x [n, N_COLS]; W [N_ROWS, N_COLS], a chunk of a tensor; y, residual [n, Y_COLS]
 // grid: four rows per unit (see lanes), folded over x and y; z = token
 // limits: N_COLS % 4 == 0; n is n_out with USE_N_OUT, else n_tokens
@@ -7,6 +7,7 @@
 // import quant as W
 // import lib/dot4.wgsl as W
 // import lib/input_plain.wgsl
+// import lib/activation.wgsl
 override WG_SIZE: u32 = 64u;
 override N_ROWS: u32 = 1u;
 override N_COLS: u32 = 32u;
@@ -14,6 +15,7 @@ override Y_COLS: u32 = 1u;
 override USE_N_OUT: u32 = 0u;
 override HAS_BIAS: u32 = 0u;
 override HAS_RESIDUAL: u32 = 0u;
+override HAS_ACTIVATION: u32 = 0u;
 struct Params { row_start: u32, y_start: u32 }
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> W_data: array<vec4<u32>>;
@@ -46,6 +48,7 @@ fn main(
   for (var r = L_first(li); r < 4u && row + r < N_ROWS; r += L_stride()) {
     var v = sum[r];
     if (HAS_BIAS != 0u) { v += bias[params.row_start + row + r]; }
+    if (HAS_ACTIVATION != 0u) { v = activate(v); }
     if (HAS_RESIDUAL != 0u) { v += residual[base + r]; }
     y[base + r] = v;
   }

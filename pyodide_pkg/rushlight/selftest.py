@@ -43,7 +43,7 @@ ROUTED = ("experts", "shares")
 """Ports that a router fills."""
 
 ONE_TOKEN_OPS = (
-    "qkv_matmul", "glu_matmul", "attention_step",
+    "qkv_matmul", "glu_matmul", "matmul_activate", "attention_step",
     "norm_qkv_matmul", "norm_glu_matmul", "joint_glu_matmul",
     "expert_glu_matmul", "expert_matmul_sum",
 )  # fmt: skip

@@ -203,6 +203,15 @@ def matmul_add(node: Node, view: View) -> Match | None:
     return None
 
 
+def matmul_activate(node: Node, view: View) -> Match | None:
+    """A product and the activation of its result."""
+    product = view.only(node.inputs["x"], "matmul") if node.op == "activate" else None
+    if product is None:
+        return None
+    fused = Node("matmul_activate", product.inputs, node.outputs, node.attrs)
+    return Match((product, node), node, (fused,))
+
+
 def sandwich_norm(node: Node, view: View) -> Match | None:
     """A branch's own norm, the residual add, and the next block's norm when it follows."""
     post = view.only(node.inputs["b"], "rms_norm") if node.op == "add" else None
@@ -278,6 +287,7 @@ RULES: tuple[tuple[Rule, tuple[Phase, ...]], ...] = (
     (expert_glu_matmul, ("decode",)),
     (expert_matmul_sum, ("decode",)),
     (expert_sum_add, ("decode",)),
+    (matmul_activate, ("decode",)),
     (matmul_add, ("decode", "prefill")),
     (sandwich_norm, ("decode", "prefill")),
     (add_rms_norm, ("decode", "prefill")),

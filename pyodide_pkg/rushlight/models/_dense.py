@@ -43,7 +43,11 @@ class DenseRules:
     activation: str = "silu"
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
-    """Times what each block adds to the residual stream."""
+    """Times what each block adds to the residual stream.
+
+    The stream is kept divided by it, so that nothing is multiplied: the embedding starts it that
+    much smaller, and a norm with its eps divided by the square does not see the difference.
+    """
     logit_scale: float = 1.0
     attention_scale: float | None = None
     """None: one over the root of head_dim."""
@@ -84,7 +88,7 @@ def build_dense(
 
 def embed(g: GraphBuilder, config: ModelConfig, rules: DenseRules) -> str:
     """Rows of the embedding, and of the position embedding if there is one."""
-    x = g.embed("token_embd.weight", rules.embedding_scale)
+    x = g.embed("token_embd.weight", rules.embedding_scale / rules.residual_scale)
     positions = "position_embd.weight"
     if not g.has(positions):
         return x
@@ -110,9 +114,10 @@ def finish(g: GraphBuilder, config: ModelConfig, rules: DenseRules, x: str) -> G
 
 def norm(g: GraphBuilder, config: ModelConfig, rules: DenseRules, x: str, name: str) -> str:
     """The family's kind of norm of whole rows."""
+    eps = config.norm_eps / rules.residual_scale**2
     if rules.norm == "layer":
-        return g.layer_norm(x, name, config.norm_eps)
-    return g.rms_norm(x, f"{name}.weight", config.norm_eps)
+        return g.layer_norm(x, name, eps)
+    return g.rms_norm(x, f"{name}.weight", eps)
 
 
 def scaled(g: GraphBuilder, x: str, factor: float) -> str:
@@ -130,7 +135,7 @@ def block(
         is_pre_norm = post_norm == f"{blk}.{rules.ffn_norm}"
         if not is_pre_norm and (g.has(f"{post_norm}.weight") or not rules.has_pre_norms):
             branch = norm(g, config, rules, branch, post_norm)
-        return g.add(x, scaled(g, branch, rules.residual_scale))
+        return g.add(x, branch)
 
     h = norm(g, config, rules, x, f"{blk}.attn_norm") if rules.has_pre_norms else x
     if g.has(f"{blk}.shortconv.conv.weight"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..gguf.quants import QUANTS, runnable_names
 from ..graph.ir import Attr, Shape
-from .elementwise import ACTIVATIONS, glu
+from .elementwise import ACTIVATIONS, ALL_ACTIVATIONS, activate, glu
 from .opdef import AttrSpec, Case, OpDef, Shapes, require
 from .product import product
 
@@ -41,6 +42,11 @@ def matmul(x: F32, weight: F32, bias: F32 | None = None) -> F32:
 def matmul_add(x: F32, weight: F32, residual: F32, bias: F32 | None = None) -> F32:
     """A product that joins the residual stream: ``residual + matmul(x, weight, bias)``."""
     return residual + matmul(x, weight, bias)
+
+
+def matmul_activate(x: F32, weight: F32, bias: F32 | None = None, *, activation: str) -> F32:
+    """The first half of an MLP without a gate: ``activate(matmul(x, weight, bias))``."""
+    return activate(matmul(x, weight, bias), activation=activation)
 
 
 def qkv_matmul(
@@ -206,6 +212,29 @@ MATMUL_ADD = OpDef(
         _matmul_case("F16", 5, 75, 66, residual=(5, 75), bias=(75,)),
     ),
 )
+MATMUL_ACTIVATE = OpDef(
+    "matmul_activate",
+    ("x", "weight"),
+    ("y",),
+    _infer_matmul,
+    matmul_activate,
+    attrs={"activation": AttrSpec(str, choices=ALL_ACTIVATIONS)},
+    optional=("bias",),
+    weights=("weight", "bias"),
+    cases=tuple(
+        replace(
+            _matmul_case(name, 1, 67, _cols(name), **bias),
+            name=f"{name}-{activation}{'-bias' if bias else ''}",
+            attrs={"activation": activation},
+        )
+        for name, activation, bias in [
+            ("Q4_K", "relu2", {}),
+            ("Q8_0", "gelu", {"bias": (67,)}),
+            ("F32", "gelu_tanh", {"bias": (67,)}),
+            ("F16", "relu", {}),
+        ]
+    ),
+)
 _QKV_BIASES: tuple[dict[str, tuple[int, ...]], ...] = (
     {},
     {"bias_q": (96,), "bias_k": (32,), "bias_v": (32,)},
@@ -267,4 +296,4 @@ GLU_MATMUL = OpDef(
         for activation in ACTIVATIONS
     ),
 )
-OPS = (GET_ROWS, POSITION_ROWS, MATMUL, MATMUL_ADD, QKV_MATMUL, GLU_MATMUL)
+OPS = (GET_ROWS, POSITION_ROWS, MATMUL, MATMUL_ADD, MATMUL_ACTIVATE, QKV_MATMUL, GLU_MATMUL)

@@ -64,7 +64,8 @@ def lower_get_rows(b: PlanBuilder, node: Node) -> None:
 
 
 def lower_matmul(b: PlanBuilder, node: Node) -> None:
-    """``matmul`` and ``matmul_add``: matvec for one row, a tiled product for more."""
+    """A product alone or with what follows it: matvec for one row, a tiled one for more."""
+    activation = b.attrs(node).get("activation")
     product(
         b,
         node.inputs["x"],
@@ -73,6 +74,7 @@ def lower_matmul(b: PlanBuilder, node: Node) -> None:
         y_cols=b.n_cols(node.outputs["y"]),
         bias=node.inputs.get("bias"),
         residual=node.inputs.get("residual"),
+        activation=ACTIVATIONS[str(activation)] if activation else None,
     )
 
 
@@ -86,8 +88,13 @@ def product(
     y_start: int = 0,
     bias: str | None = None,
     residual: str | None = None,
+    activation: int | None = None,
 ) -> None:
-    """``y[:, y_start..] = x @ weight.T (+ bias) (+ residual)``, one dispatch per chunk."""
+    """``y[:, y_start..] = x @ weight.T (+ bias) (+ residual)``, one dispatch per chunk.
+
+    ``activation`` is for one row: it is applied before the residual.
+    """
+    after = {} if activation is None else {"HAS_ACTIVATION": 1, "ACTIVATION": activation}
     symbol = b.rows_symbol(x)
     added = [
         b.weights.vector(bias) if bias else b.weights.zero(),
@@ -113,6 +120,7 @@ def product(
                 "Y_COLS": y_cols,
                 "HAS_BIAS": bias is not None,
                 "HAS_RESIDUAL": residual is not None,
+                **after,
                 **sizes,
                 **chunk.overrides(),
             },

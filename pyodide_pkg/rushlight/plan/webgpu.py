@@ -29,6 +29,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "position_rows": matmul.lower_get_rows,
     "matmul": matmul.lower_matmul,
     "matmul_add": matmul.lower_matmul,
+    "matmul_activate": matmul.lower_matmul,
     "qkv_matmul": matmul.lower_qkv_matmul,
     "glu_matmul": matmul.lower_glu_matmul,
     "norm_qkv_matmul": fused.lower_norm_qkv_matmul,
