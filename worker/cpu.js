@@ -147,6 +147,7 @@ export class CpuModel {
    * @param {number} nThreadsAt Address of its n_threads.
    * @param {number} stoppingAt Address of the word that makes threads leave.
    * @param {number[]} stacks Where the stack of each further thread starts.
+   * @returns How many notes there are now.
    */
   async start(nCalls, control, nThreadsAt, stoppingAt, stacks) {
     const { memory, module } = this;
@@ -167,6 +168,7 @@ export class CpuModel {
     } catch (error) {
       this.#dropPool(error instanceof Error ? error.message : String(error));
     }
+    return this.notes.length;
   }
 
   #endPool() {
@@ -219,6 +221,7 @@ export class CpuModel {
    * @param {number} first
    * @param {number} stop Past the last call
    * @param {number} nTokens What the time of a call grows with.
+   * @returns How many notes there are now.
    */
   async run(first, stop, nTokens) {
     this.#isCancelled = false;
@@ -239,7 +242,7 @@ export class CpuModel {
       }
       pacer.measured(at, end, elapsed, nTokens);
       at = end;
-      if (at >= stop) return;
+      if (at >= stop) return this.notes.length;
       await events();
       if (this.#isCancelled) throw new Failure("cancelled", "Stopped.");
     }

@@ -61,6 +61,7 @@ class BrowserHost:
         self.build = str(cpu.build)
         words = "relaxed SIMD" if self.build == "relaxed" else "SIMD"
         self.info = DeviceInfo("cpu", f"WebAssembly {words}")
+        self.notes = tuple(map(str, self._model.notes))
         self.max_bytes = int(cpu.maxBytes)
         self.spare_bytes = 0
         """What the memory must be able to grow by beyond what was asked; tests make it large."""
@@ -75,10 +76,9 @@ class BrowserHost:
         """Time spent in the kernels so far."""
         return float(self._model.kernelMs)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What went otherwise than asked."""
-        return tuple(map(str, self._model.notes))
+    def _look_at_notes(self, n_notes: int) -> None:
+        if n_notes != len(self.notes):
+            self.notes = tuple(map(str, self._model.notes))
 
     async def create(self, n_bytes: int, n_bytes_more: int) -> None:
         """Make the memory and the module over it; with 64-bit addresses where it must be."""
@@ -91,7 +91,9 @@ class BrowserHost:
             layout.control + kernel_table().control_at(name) for name in ("n_threads", "stopping")
         ]
         with js_errors():
-            await self._model.start(n_calls, layout.control, *words, to_js(layout.stacks))
+            stacks = to_js(layout.stacks)
+            n_notes = await self._model.start(n_calls, layout.control, *words, stacks)
+        self._look_at_notes(n_notes)
 
     def write(self, address: int, data: NDArray[Any] | bytes) -> None:
         """Copy bytes into the memory."""
@@ -121,7 +123,8 @@ class BrowserHost:
     async def run(self, first: int, stop: int, n_tokens: int) -> None:
         """Run a range of the program; see ``KernelHost.run``. Messages of the page are let in."""
         with js_errors():
-            await self._model.run(first, stop, n_tokens)
+            n_notes = await self._model.run(first, stop, n_tokens)
+        self._look_at_notes(n_notes)
 
     def cancel(self) -> None:
         """Make the run under way stop after its present range."""

@@ -80,7 +80,6 @@ def wllama(
     try:
         tab = context.new_page()
         tab.set_default_timeout(600_000)
-        tab.on("console", lambda m: print("console", m.text[:300]))
         tab.goto(site_url + path)
         subject = Wllama(tab, work, n_threads)
         subject.open(model_url)
