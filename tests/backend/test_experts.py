@@ -24,6 +24,8 @@ from tests.unit.gguf_bytes import write_gguf
 
 N_EXPERT, N_USED, N_EMBD, N_FF, N_VOCAB = 9, 2, 128, 128, 150
 N_TOKENS = 128
+BROKEN_TOKEN = N_VOCAB - 1
+"""A token whose embedding is not a number."""
 FAMILIES = ("rows", "tiles")
 STACKS = {
     "gate": (N_EXPERT, N_FF, N_EMBD),
@@ -44,6 +46,9 @@ def layer() -> tuple[Graph, bytes]:
         name: (rng.standard_normal(shape).astype("<f4").tobytes(), shape, "F32")
         for name, shape in shapes.items()
     }
+    broken = np.frombuffer(tensors["table"][0], "<f4").reshape(shapes["table"]).copy()
+    broken[BROKEN_TOKEN] = np.nan
+    tensors["table"] = (broken.tobytes(), shapes["table"], "F32")
     g = GraphBuilder("experts", shapes)
     x = g.embed("table")
     logits = g.node("matmul", {"x": x, "weight": g.weight("router")})
@@ -106,7 +111,7 @@ def reference(layer: tuple[Graph, bytes], tokens: list[int]) -> np.ndarray:
 
 
 def prompt(n: int) -> list[int]:
-    return [int(t) for t in np.random.default_rng(n).integers(0, N_VOCAB, n)]
+    return [int(t) for t in np.random.default_rng(n).integers(0, BROKEN_TOKEN, n)]
 
 
 @pytest.mark.gpu
@@ -165,4 +170,24 @@ def test_stacks_over_the_binding_limit_are_cut_by_experts_or_by_rows(
         plan = device.model.plans["decode" if n == 1 else "prefill_64"]
         got = device.run(plan, tokens, "logits").view("<f4").reshape(-1, N_EMBD)[:n]
         np.testing.assert_allclose(got, reference(layer, tokens), rtol=1e-3, atol=1e-3)
+    device.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", FAMILIES)
+def test_a_token_without_numbers_takes_experts_that_exist_and_spoils_no_other(
+    layer: Any, variant: str
+) -> None:
+    device, tokens = replay(layer, variant), prompt(9)
+    expected = reference(layer, tokens)
+    tokens[4] = BROKEN_TOKEN
+    got = device.run(device.model.plans["prefill_16"], tokens, "logits").view("<f4")
+    rows = got.reshape(-1, N_EMBD)[:9]
+    assert np.isnan(rows[4]).all()
+    others = [0, 1, 2, 3, 5, 6, 7, 8]
+    np.testing.assert_allclose(rows[others], expected[others], rtol=1e-3, atol=1e-3)
+    n_groups = N_EXPERT * N_FF * N_EMBD // 16
+    assert not device.loads()["gate"][n_groups:].any()
+    got = device.run(device.model.plans["decode"], [BROKEN_TOKEN], "logits").view("<f4")
+    assert np.isnan(got[:N_EMBD]).all()
     device.close()

@@ -43,7 +43,7 @@ MATMUL = (
     _matmul("Q8_0", 1, (6, 67, 160), 4, bias=True),
     _matmul("MXFP4", 70, (4, 70, 96), 2, own=True, bias=True),
     _matmul("Q8_0", 19, (9, 33, 32), 4, bias=True),
-    _matmul("F16", 140, (2, 5, 48), 1),
+    _matmul("F16", 140, (1, 5, 48), 1),
     _matmul("F32", 1, (3, 6, 35), 2, own=True),
     _matmul("BF16", 5, (3, 6, 35), 2, own=True),
     _matmul("F32", 5, (3, 6, 35), 2),
