@@ -63,6 +63,8 @@ class KernelHost(Protocol):
 
     max_bytes: int
     """The most that a memory can hold."""
+    kernel_ms: float
+    """Time spent in the kernels so far."""
 
     async def create(self, n_bytes: int, n_bytes_more: int) -> None:
         """Make a memory of so many bytes, zeros, that can ``grow`` by ``n_bytes_more`` at least,
@@ -327,6 +329,7 @@ class SimdExecutor:
                 await self._run_timed(plan, step, first, last, self._profile)
             else:
                 await self._run_range(plan, step, first, last)
+        self.stats.device_ms = self.host.kernel_ms
         if len(self.host.notes) != n_notes:
             self._look()
 
