@@ -20,6 +20,7 @@ def build(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> Graph:
     )
     scaling = config.rope_scaling
     length = (scaling.n_ctx_orig if scaling else 0) or config.n_ctx_train
+    length = config.int_value("attention.temp_floor_scale", length, low=1)
     length = config.int_value("attention.temperature_length", length, low=1)
     rules = DenseRules(rope_layout="norm", temperature=(slope, length) if slope else None)
     return build_dense(config, tensors, rules)
