@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from rushlight.cli.common import print_table
-from space.tools import machine
+from space.tools import machine, wasm_builder
 from tests.tools.parity_all import default_model
 from tests.tools.peers.subject import Subject, Work, prompt_name
 
@@ -49,6 +49,7 @@ Speeds = dict[tuple[str, int], dict[str, float]]
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure the subjects asked for; print speeds and ratios."""
     args = _parser().parse_args(argv)
+    wasm_builder.build()  # the native engine takes what is there
     prefill = tuple(args.prefill)
     work = Work(args.model or default_model(), args.decode, prefill)
     speeds: Speeds = {}
