@@ -21,6 +21,7 @@ from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, ModelSource
 from .models import build_graph, require_known
 from .ops import OPS
+from .ops.state import state_parts
 from .tokenizer import Tokenizer, load_tokenizer
 
 CONFIG_FIELDS = ("n_layer", "n_embd", "n_ff", "n_head", "n_head_kv", "head_dim", "n_vocab")
@@ -199,10 +200,8 @@ def _check_numpy(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str
 
 
 def _state_bytes(graph: Graph, options: LoadOptions) -> int:
-    size = 2 if options.kv_dtype == "f16" else 4
-    return sum(
-        size * options.n_ctx * sum(decl.shape) for decl in graph.state.values() if decl.kind == "kv"
-    )
+    parts = [state_parts(s, options.n_ctx, options.kv_dtype) for s in graph.state.values()]
+    return sum(part.n_bytes for each in parts for part in each)
 
 
 def _check_webgpu(

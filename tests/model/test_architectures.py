@@ -7,13 +7,15 @@ copies with logits of their own.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 from rushlight import Model, _sync
-from tests.tools.arch_files import entries, golden, model_bytes
+from rushlight.models import architectures
+from tests.tools.arch_files import FOLDER, entries, golden, model_bytes
 from tests.tools.backends import floor_executor
 
 TOLERANCE = 2e-4
@@ -37,6 +39,11 @@ def load(name: str, kind: str, device: str) -> Model:
     model = Model.load(model_bytes(name, kind), executor, variant=variant or "auto", **options)
     assert model.device.backend == {"gpu": "webgpu"}.get(device, device), model.device.notes
     return model
+
+
+def test_every_architecture_has_a_model() -> None:
+    frozen = json.loads((FOLDER.parent / "golden" / "index.json").read_text())["models"]
+    assert {e["architecture"] for e in [*ENTRIES.values(), *frozen]} == set(architectures())
 
 
 @pytest.mark.parametrize(("name", "kind", "device"), RUNS)
