@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rushlight import _sync
+from rushlight import Model, _sync
+from rushlight.backends import stored_stack
 from rushlight.backends.base import LoadOptions
 from rushlight.backends.numpy_executor import NumpyExecutor
 from rushlight.gguf.reader import read_header
@@ -18,6 +19,7 @@ from rushlight.graph.builder import GraphBuilder
 from rushlight.graph.ir import Graph
 from rushlight.ops import OPS
 from rushlight.plan.webgpu import DeviceLimits, plan_model
+from tests.tools.arch_files import model_bytes
 from tests.tools.backends import gpu_executor
 from tests.tools.counted_replay import CountedReplay
 from tests.unit.gguf_bytes import write_gguf
@@ -191,3 +193,20 @@ def test_a_token_without_numbers_takes_experts_that_exist_and_spoils_no_other(
     got = device.run(device.model.plans["decode"], [BROKEN_TOKEN], "logits").view("<f4")
     assert np.isnan(got[:N_EMBD]).all()
     device.close()
+
+
+@pytest.mark.parametrize("kind", ["f32", "quant"])
+def test_stacks_that_stay_as_stored_give_the_same_bits(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [5, 9, 30, 41, 7, 66, 12]
+    logits, held = [], []
+    for most in (stored_stack.STACK_BYTES, 100):
+        monkeypatch.setattr(stored_stack, "STACK_BYTES", most)
+        executor = NumpyExecutor()
+        model = Model.load(model_bytes("gpt-oss", kind), executor, n_ctx=64)
+        logits.append(model.logits(ids))
+        held.append(executor.stats.memory_bytes["weight"])
+        model.close()
+    np.testing.assert_array_equal(logits[0], logits[1])
+    assert held[1] < held[0] if kind == "quant" else held[1] == held[0]

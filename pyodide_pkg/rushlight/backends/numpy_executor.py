@@ -1,8 +1,8 @@
 """The reference executor: walks the graph and calls each op's numpy reference.
 
 It has no kernels of its own, so the oracle and the portable backend cannot drift apart. Weights
-are dequantised to float32 once, at load; a tensor whose float32 form would not fit the budget
-stays as stored and is dequantised when read.
+are dequantised to float32 once, at load; experts that would not fit stay as stored, and one is
+dequantised when it is chosen (``stored_stack.py``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..ops.state import empty_state
 from .auto import breathe
 from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
 from .rewind import Held
+from .stored_stack import StoredStack, read_stack, stored_stacks
 
 READ_BYTES = 16 << 20
 """Most bytes of a tensor that are read and dequantised at a time."""
@@ -46,7 +47,7 @@ class NumpyExecutor:
     def __init__(self, notes: Sequence[str] = ()) -> None:
         self.info = DeviceInfo("numpy", f"numpy {np.__version__}", tuple(notes))
         self.stats = RunStats()
-        self._weights: dict[str, NDArray[np.float32]] = {}
+        self._weights: dict[str, NDArray[np.float32] | StoredStack] = {}
 
     async def load(
         self,
@@ -65,8 +66,13 @@ class NumpyExecutor:
             if info.type.dequantize is None:
                 raise unsupported_type(info, "numpy")
         total, done = sum(info.n_bytes for info in needed), 0
+        stacks = stored_stacks(graph, needed)
         for info in needed:
-            self._weights[info.name] = await read_tensor(sources[info.part], info)
+            source = sources[info.part]
+            if info.name in stacks:
+                self._weights[info.name] = await read_stack(source, info, READ_BYTES)
+            else:
+                self._weights[info.name] = await read_tensor(source, info)
             done += info.n_bytes
             progress(Progress("weights", info.name, done, total))
         self.stats.memory_bytes["weight"] = sum(w.nbytes for w in self._weights.values())
