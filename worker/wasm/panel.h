@@ -46,7 +46,7 @@ INLINE void pack_16(v128_t *out, const v128_t *rows, enum dots how) {
     }
     UNROLLED for (u32 row = 0; row < GROUP_ROWS; row++) {
         part[row] = wasm_v128_xor(rows[row], BYTES(128));
-        if (is_split(how)) part[row] = wasm_u8x16_shr(part[row], 1);
+        if (is_split(how)) part[row] = V_AND(wasm_u16x8_shr(part[row], 1), BYTES(127));
     }
     turn(out, part);
     if (!is_split(how)) return;

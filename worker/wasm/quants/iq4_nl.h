@@ -3,8 +3,8 @@
 #include "quant.h"
 
 INLINE v128_t iq4_values(void) {
-    return wasm_i8x16_const(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89,
-                            113);
+    return kept(wasm_i8x16_const(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
+                                 89, 113));
 }
 
 INLINE void iq4_nl_scales(const u8 *block, u32 stride, struct scales *s) {

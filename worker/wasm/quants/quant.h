@@ -125,7 +125,7 @@ INLINE v128_t low_nibbles(v128_t v) {
 }
 
 INLINE v128_t high_nibbles(v128_t v) {
-    return wasm_u8x16_shr(v, 4);
+    return V_AND(wasm_u16x8_shr(v, 4), BYTES(15));  // no engine has a shift of bytes
 }
 
 // 16 bytes: all low halves, then all high halves.
@@ -141,20 +141,31 @@ INLINE struct run bit_fields(const u8 *qs, u32 shift, u32 mask) {
     return (struct run){V_AND(low, wasm_u8x16_splat(mask)), V_AND(high, wasm_u8x16_splat(mask))};
 }
 
-// Bit i of a word as a byte of all ones or zeros, in column i.
+// Bytes of all ones or zeros for the bits of a byte: looking them up takes two loads for 16 columns,
+// where spreading bits over a vector takes four steps of the units that are busy anyway.
+#define MASK_BIT(byte, bit) ((u64)((byte) >> (bit) & 1) * 0xFF << 8 * (bit))
+#define MASK(byte)                                                                   \
+    (MASK_BIT(byte, 0) | MASK_BIT(byte, 1) | MASK_BIT(byte, 2) | MASK_BIT(byte, 3) | \
+     MASK_BIT(byte, 4) | MASK_BIT(byte, 5) | MASK_BIT(byte, 6) | MASK_BIT(byte, 7))
+#define MASKS_4(byte) MASK(byte), MASK(byte + 1), MASK(byte + 2), MASK(byte + 3)
+#define MASKS_16(byte) MASKS_4(byte), MASKS_4(byte + 4), MASKS_4(byte + 8), MASKS_4(byte + 12)
+#define MASKS_64(byte) \
+    MASKS_16(byte), MASKS_16(byte + 16), MASKS_16(byte + 32), MASKS_16(byte + 48)
+static const u64 MASKS[256] = {MASKS_64(0), MASKS_64(64), MASKS_64(128), MASKS_64(192)};
+
+// Bit i of a word as such a byte, in column i.
 INLINE struct run bit_masks(u32 bits) {
-    v128_t v = wasm_u32x4_splat(bits);
-    v128_t each = kept(wasm_u64x2_const_splat(0x8040201008040201));
-    v128_t low = wasm_i8x16_shuffle(v, v, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-    v128_t high = wasm_i8x16_shuffle(v, v, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
-    return (struct run){wasm_i8x16_eq(V_AND(low, each), each),
-                        wasm_i8x16_eq(V_AND(high, each), each)};
+    v128_t low = wasm_v128_load64_zero(&MASKS[bits & 255]);
+    v128_t high = wasm_v128_load64_zero(&MASKS[bits >> 16 & 255]);
+    return (struct run){wasm_v128_load64_lane(&MASKS[bits >> 8 & 255], low, 1),
+                        wasm_v128_load64_lane(&MASKS[bits >> 24], high, 1)};
 }
 
 // Values with a flag each: the flagged ones get more bits.
 INLINE struct run with_bits(struct run q, struct run flags, u32 bits) {
-    return (struct run){V_OR(q.low, V_AND(flags.low, wasm_u8x16_splat(bits))),
-                        V_OR(q.high, V_AND(flags.high, wasm_u8x16_splat(bits)))};
+    v128_t more = kept(wasm_u8x16_splat(bits));
+    return (struct run){V_OR(q.low, V_AND(flags.low, more)),
+                        V_OR(q.high, V_AND(flags.high, more))};
 }
 
 INLINE struct run joined(struct run a, struct run b) {
