@@ -66,6 +66,33 @@ def store(b: KernelBench, rng: Any, dtype: str, n: int, cols: int) -> Made:
     return Made(calls, expected, {"n_tokens": n, "position": position}, nmse=0)
 
 
+@cases(rounded=())
+def every_half_rounded(b: KernelBench, rng: Any) -> Made:
+    """Every float16, and the float32 beside it and halfway to the next, to float16."""
+    halves = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    steps = np.array([0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF], np.uint32)
+    bits = (halves.astype(np.float32).view(np.uint32)[:, None] + steps).reshape(64, -1)
+    x, places = bits.view(np.float32), [b.new(bits.shape, np.float16) for _ in range(2)]
+    ports = {"k": b.put(x), "v": b.put(x), "k_cache": places[0], "v_cache": places[1]}
+    cols = {"k_cols": x.shape[1], "v_cols": x.shape[1], "is_f16": 1}
+    with np.errstate(over="ignore"):
+        expected = [(place, x.astype(np.float16)) for place in places]
+    return Made([("kv_store", {**ports, **cols})], expected, {"n_tokens": len(x)}, nmse=0)
+
+
+@cases(read=())
+def every_half_read(b: KernelBench, rng: Any) -> Made:
+    """Attention to one key gives its value: every float16 as float32."""
+    n_head, dim, dim_v = 64, 4, 1024
+    cache = KvCache(1, n_head * dim, n_head * dim_v, "f16")
+    cache.v[:] = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    attrs = {"n_head": n_head, "n_head_kv": n_head, "head_dim": dim, "scale": 1.0,
+             "window": 0, "softcap": 0.0}  # fmt: skip
+    call, y = attention_call(b, cache, b.new((1, n_head * dim)), None, attrs, 1)
+    call[1].update(k_cache=b.put(cache.k), v_cache=b.put(cache.v))  # type: ignore[attr-defined]
+    return Made([call], [(y, cache.v.astype(np.float32))], {}, nmse=0)
+
+
 def filled(rng: Any, n_ctx: int, width_k: int, width_v: int, dtype: str) -> KvCache:
     cache = KvCache(n_ctx, width_k, width_v, dtype)
     cache.k[:], cache.v[:] = normal(rng, n_ctx, width_k), normal(rng, n_ctx, width_v)
