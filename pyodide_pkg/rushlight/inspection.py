@@ -25,6 +25,7 @@ from .ops.state import state_parts
 from .tokenizer import Tokenizer, load_tokenizer
 
 CONFIG_FIELDS = ("n_layer", "n_embd", "n_ff", "n_head", "n_head_kv", "head_dim", "n_vocab")
+EXPERT_KEYS = ("expert", "expert_used")
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ class Inspection:
         if self.config is None:
             return {}
         found = {"context": self.config.n_ctx_train}
-        return found | {name: getattr(self.config, name) for name in CONFIG_FIELDS}
+        found |= {name: getattr(self.config, name) for name in CONFIG_FIELDS}
+        experts = {f"n_{key}": self.config.value(f"{key}_count") for key in EXPERT_KEYS}
+        return found | {name: n for name, n in experts.items() if n}
 
     def _tokenizer(self) -> dict[str, Any]:
         tokenizer = self.tokenizer
@@ -187,16 +190,18 @@ def _check(
 def _check_numpy(graph: Graph, file: GgufFile, options: LoadOptions) -> dict[str, Any]:
     """Return the memory numpy needs; raises if an op or a type is beyond it."""
     from .backends.numpy_executor import unsupported_type
+    from .backends.stored_stack import stored_stacks
 
     for node in graph.nodes:
         if node.op not in OPS:
             raise UnsupportedOpError(f"The numpy backend has no operation {node.op!r}.")
-    n_values = 0
-    for name in graph.weights:
-        if file.tensors[name].type.dequantize is None:
-            raise unsupported_type(file.tensors[name], "numpy")
-        n_values += math.prod(file.tensors[name].shape)
-    return {"memory_bytes": {"weight": 4 * n_values, "state": _state_bytes(graph, options)}}
+    needed = [file.tensors[name] for name in graph.weights]
+    for tensor in needed:
+        if tensor.type.dequantize is None:
+            raise unsupported_type(tensor, "numpy")
+    stacks = stored_stacks(graph, needed)
+    n_bytes = sum(t.n_bytes if t.name in stacks else 4 * t.n_elements for t in needed)
+    return {"memory_bytes": {"weight": n_bytes, "state": _state_bytes(graph, options)}}
 
 
 def _state_bytes(graph: Graph, options: LoadOptions) -> int:

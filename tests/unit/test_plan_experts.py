@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rushlight.backends import stored_stack
 from rushlight.backends.profile import moved_bytes
 from rushlight.backends.variant_trials import trials_for
 from rushlight.errors import GraphError, ModelFormatError, UnsupportedModelError
@@ -19,6 +20,7 @@ from rushlight.gguf.config import read_config
 from rushlight.gguf.quants import QUANTS
 from rushlight.gguf.reader import GgufFile, TensorInfo
 from rushlight.graph.ir import Graph
+from rushlight.inspection import inspect_model
 from rushlight.models import build_graph
 from rushlight.plan.plan import Plan
 from rushlight.plan.webgpu import DeviceLimits, plan_model
@@ -150,6 +152,21 @@ def test_a_scale_of_zero_means_none() -> None:
     graph = graph_of("qwen3moe", expert_weights_scale=0.0)
     (first, *_) = [node for node in graph.nodes if node.op == "expert_route"]
     assert first.attrs["scale"] == 1.0
+
+
+def test_inspection_names_the_experts_and_what_numpy_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = []
+    for most in (stored_stack.STACK_BYTES, 100):
+        monkeypatch.setattr(stored_stack, "STACK_BYTES", most)
+        found = inspect_model(model_bytes("gpt-oss", "quant"))
+        (numpy,) = [check for check in found.backends if check.name == "numpy"]
+        held.append(numpy.memory_bytes["weight"])
+    config = found.to_json()["config"]
+    assert (config["n_expert"], config["n_expert_used"]) == (5, 2)
+    stacks = [t for t in header("gpt-oss", "quant").tensors.values() if len(t.shape) == 3]
+    assert held[0] - held[1] == sum(4 * t.n_elements - t.n_bytes for t in stacks)
 
 
 def large_header(n_layer: int) -> GgufFile:
