@@ -154,18 +154,18 @@ def test_inspect_says_why_a_file_cannot_be_run(run, tmp_path):
     unknown, unreadable = tmp_path / "unknown.gguf", tmp_path / "type.gguf"
     write_model(unknown, "mamba9")
     status, out, _ = run("inspect", "-m", unknown)
-    assert status == 0 and out.count("cannot run it. The architecture 'mamba9'") == 2
+    assert status == 0 and out.count("cannot run it. The architecture 'mamba9'") == 3
     writer = gguf.GGUFWriter(unknown, "flux")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     status, out, _ = run("inspect", "-m", unknown)
-    assert status == 0 and out.count("cannot run it. The architecture 'flux'") == 2
+    assert status == 0 and out.count("cannot run it. The architecture 'flux'") == 3
     write_model(unreadable, "llama", gguf.GGMLQuantizationType.NVFP4)
     status, out, _ = run("inspect", "-m", unreadable)
     assert status == 0 and "NVFP4" in out and "unusable: tokenizer.ggml.model" in out
-    assert out.count("cannot run it. blk.0.attn_q.weight has type NVFP4") == 2
+    assert out.count("cannot run it. blk.0.attn_q.weight has type NVFP4") == 3
 
 
 def test_tokenize(run, tiny):
