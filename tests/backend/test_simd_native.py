@@ -8,9 +8,30 @@ from pathlib import Path
 import pytest
 
 from rushlight import _sync
-from rushlight.backends.simd_native import NativeKernels
+from rushlight.backends.simd_native import NativeCpuExecutor, NativeKernels
+from rushlight.errors import UnsupportedModelError
+from rushlight.ops import OPS, Case
+from rushlight.selftest import check_case
 
 SIZE = 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "n_head_kv", "what"), [(2000, 1, "Attention"), (512, 200, "A token's keys")]
+)
+def test_heads_that_scratch_does_not_hold_are_refused(
+    head_dim: int, n_head_kv: int, what: str
+) -> None:
+    heads = {"n_head": n_head_kv, "n_head_kv": n_head_kv, "head_dim": head_dim, "scale": 1.0}
+    width = n_head_kv * head_dim
+    case = Case(
+        "wide",
+        {"qkv": (1, 3 * width), "cache": (width, width)},
+        {**heads, "layout": "neox", "n_rot": 0, "base": 1e4},
+    )
+    check = check_case(OPS["attention_step"], case, lambda: NativeCpuExecutor(1))
+    with pytest.raises(UnsupportedModelError, match=what):
+        _sync.run(check)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for large pages")

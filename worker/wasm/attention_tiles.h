@@ -4,8 +4,6 @@
 #pragma once
 #include "values.h"
 
-enum { TILE_KEYS = 16 };
-
 #define UNROLL_2 _Pragma("clang loop unroll_count(2)")
 #define UNROLL _Pragma("clang loop unroll(full)")
 

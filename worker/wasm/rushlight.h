@@ -33,6 +33,7 @@ enum {
     GELU = 2,                 // with erf
     RELU = 3,
     RELU2 = 4,                // its square
+    TILE_KEYS = 16,           // that attention unpacks at a time
     MAX_PARTS = 32,           // that one token's keys are split into
     PART_HEAD = 4,            // words before a part's values
     ROPE_NORM = 0,            // pairs of neighbours

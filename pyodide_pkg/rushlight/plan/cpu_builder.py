@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UnsupportedTypeError
+from ..errors import UnsupportedModelError, UnsupportedTypeError
 from ..gguf.reader import GgufFile, TensorInfo
 from ..graph.ir import Attr, Graph, Node, Shape
 from ..kernels import KernelTable
@@ -166,6 +166,15 @@ class CpuBuilder:
         return Binding(name)
 
     # ----- what a lowering says
+
+    def require_scratch(self, n_values: int, what: str) -> None:
+        """Raise unless a thread's scratch holds so many float32 values."""
+        most = self.table.constants["SCRATCH_BYTES"] // 4
+        if n_values > most:
+            raise UnsupportedModelError(
+                f"{what} needs {n_values} values at a time; the CPU kernels hold {most}.",
+                hint="Use a GPU, or --device numpy.",
+            )
 
     def emit(self, kernel: str, /, **args: Any) -> None:
         """Add a call; an argument that is None is absent."""

@@ -128,6 +128,7 @@ def emit_joint(
     y: Binding | None = None,
 ) -> None:
     """A residual add, with the branch's norm before it and the next block's after it."""
+    b.require_scratch(b.n_cols(x), "A row")
     b.emit(
         "joint_norm",
         x=b.value(x),
@@ -297,6 +298,11 @@ def emit_attention(b: CpuBuilder, node: Node, q: Binding) -> None:
     k_cache, v_cache = b.state(node.inputs["cache"])
     n_head, head_dim_v = attrs["n_head"], value_dim(b, node)
     sizes = b.table.constants
+    # Rows of keys and values, and at least four of queries and sums, some numbers beside each.
+    widths = attrs["head_dim"] + head_dim_v + 16
+    b.require_scratch(
+        (sizes["TILE_KEYS"] + 4) * (widths + 20), f"Attention to {widths - 16} wide heads"
+    )
     part = n_head * (sizes["PART_HEAD"] + head_dim_v + -head_dim_v % 4)
     b.emit(
         "attention",
@@ -329,6 +335,7 @@ def lower_attention_step(b: CpuBuilder, node: Node) -> None:
     k_cache, v_cache = b.state(node.inputs["cache"])
     norms = {port: node.inputs.get(port) for port in ("q_norm", "k_norm")}
     q = b.rows_temp(node.inputs["qkv"], attrs["n_head"] * attrs["head_dim"])
+    b.require_scratch(attrs["n_head_kv"] * attrs["head_dim"], "A token's keys")
     b.emit(
         "heads",
         qkv=b.value(node.inputs["qkv"]),
