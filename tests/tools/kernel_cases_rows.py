@@ -123,14 +123,16 @@ def select_rows(b: KernelBench, rng: Any, n: int, cols: int, rows: tuple[int, ..
     return Made(calls, [(y, x[wanted])], {"n_tokens": n, "n_out": len(rows)}, nmse=0)
 
 
-@cases(one=(1, 262_144), odd=(5, 5003), few=(3, 7))
-def argmax(b: KernelBench, rng: Any, n: int, cols: int) -> Made:
+@cases(one=(1, 262_144), row=(1, 40_003), broken=(1, 50_000, 1), odd=(5, 5003), few=(3, 7))
+def argmax(b: KernelBench, rng: Any, n: int, cols: int, n_broken: int = 0) -> Made:
     x = normal(rng, n, cols)
     x[0, [cols // 2, cols - 1]] = 9.0  # a tie
+    x[0, :n_broken] = np.nan
     if n > 2:
         x[1, cols - 2], x[2] = np.nan, -np.inf
     y = b.new((n,), np.int32)
-    calls: list[Call] = [("argmax", {"x": b.put(x), "y": y, "n_cols": cols, "uses_n_out": 1})]
+    args = {"x": b.put(x), "y": y, "n_cols": cols, "uses_n_out": 1}
+    calls: list[Call] = [("argmax", {**args, "parts": b.new((cols // 4096 + 16,))})]
     return Made(calls, [(y, elementwise.argmax(x))], {"n_out": n}, nmse=0)
 
 

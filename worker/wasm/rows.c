@@ -1,4 +1,5 @@
 // Rows and columns picked, rows by their position, and the best of a row.
+#include "last_share.h"
 #include "values.h"
 
 void k_select_rows(const struct select_rows_args *a, struct team *t) {
@@ -45,7 +46,7 @@ void k_position_scale(const struct position_scale_args *a, struct team *t) {
     }
 }
 
-enum { BLOCK = 1024 };
+enum { BLOCK = 1024, SHARE = 16 * BLOCK };
 
 // The largest of a block that has no NaN; *is_nan is set otherwise.
 INLINE f32 block_max(const f32 *x, u32 n, u32 *is_nan) {
@@ -67,23 +68,51 @@ INLINE f32 block_max(const f32 *x, u32 n, u32 *is_nan) {
     return max;
 }
 
-static i32 argmax_row(const f32 *x, u32 n) {
-    f32 best = -__builtin_inff();
-    u32 at_block = 0, is_nan = 0;
+struct best {
+    f32 value;
+    i32 index;  // the lowest that has it; -1: there is a NaN
+};
+
+static struct best best_of(const f32 *x, u32 n) {
+    struct best best = {-__builtin_inff(), 0};
+    u32 is_nan = 0;
     for (u32 start = 0; start < n; start += BLOCK) {
         f32 max = block_max(x + start, min_u32(BLOCK, n - start), &is_nan);
-        if (max > best) {
-            best = max;
-            at_block = start;
-        }
+        if (max > best.value) best = (struct best){max, (i32)start};
     }
-    if (is_nan) return -1;
-    while (x[at_block] != best) at_block++;
-    return (i32)at_block;
+    if (is_nan) return (struct best){0, -1};
+    while (x[best.index] != best.value) best.index++;
+    return best;
+}
+
+// The best of shares that follow each other.
+static i32 join_best(const struct best *found, u32 n) {
+    struct best best = found[0];
+    for (u32 i = 0; i < n; i++) {
+        if (found[i].index < 0) return -1;
+        if (found[i].value > best.value) best = found[i];
+    }
+    return best.index;
+}
+
+// One long row, shared out.
+static void argmax_row(const struct argmax_args *a, struct team *t) {
+    u32 n_shares = div_up(a->n_cols, SHARE);
+    u64 *counter = at(a->parts);
+    struct best *found = (struct best *)(counter + 1);
+    for (u32 i; (i = next_chunk(t, n_shares)) < n_shares;) {
+        u32 start = i * SHARE;
+        found[i] = best_of(f32_at(a->x) + start, min_u32(SHARE, a->n_cols - start));
+        if (found[i].index >= 0) found[i].index += (i32)start;
+        if (is_last_share(t, counter, n_shares)) *(i32 *)at(a->y) = join_best(found, n_shares);
+    }
 }
 
 void k_argmax(const struct argmax_args *a, struct team *t) {
-    FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out), a->n_cols) {
-        ((i32 *)at(a->y))[row] = argmax_row(f32_at(a->x) + (usize)row * a->n_cols, a->n_cols);
+    u32 n_rows = rows_of(t, a->uses_n_out);
+    if (n_rows == 1) return argmax_row(a, t);
+    FOR_ROW_SHARES(t, n_rows, a->n_cols) {
+        const f32 *x = f32_at(a->x) + (usize)row * a->n_cols;
+        ((i32 *)at(a->y))[row] = best_of(x, a->n_cols).index;
     }
 }

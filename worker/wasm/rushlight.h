@@ -276,8 +276,10 @@ struct select_rows_args {  // y [n_out, n_cols] = x[rows]
     u32 n_cols;
 };
 
-struct argmax_args {  // y i32 [rows]: the lowest index of the largest; -1 for a row with a NaN
-    place x, y;
+// y i32 [rows]: the lowest index of the largest; -1 for a row with a NaN. `parts`, zero at first,
+// holds f32 [n_cols / 4096 + 16].
+struct argmax_args {
+    place x, parts, y;
     u32 n_cols, uses_n_out;
 };
 

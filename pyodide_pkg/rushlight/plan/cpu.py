@@ -63,7 +63,8 @@ def _add_tails(
     x = b.value(logits)
     start = len(b.calls)
     best = b.pin(b.temp("argmax", b.max_rows(logits) * 4), "out.argmax")
-    b.emit("argmax", x=x, y=best, n_cols=n_vocab, uses_n_out=b.uses_n_out(logits))
+    parts = b.zeroed("argmax.parts", n_vocab // 4096 + 16)
+    b.emit("argmax", x=x, parts=parts, y=best, n_cols=n_vocab, uses_n_out=b.uses_n_out(logits))
     middle = len(b.calls)
     for name, n_words in (("sample", (2 + MAX_ADJUSTED) * 4), ("mask", -(-n_vocab // 32))):
         b.slots[name] = BufferSlot(name, n_words * 4, "input")

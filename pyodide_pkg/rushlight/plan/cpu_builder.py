@@ -29,6 +29,7 @@ WRITTEN = {"quantize": ("xq",), "kv_store": ("k_cache", "v_cache")} | {
     "joint_norm": ("sum", "y"),
     "attention": ("y", "parts"),
     "top_k": ("y", "parts"),
+    "argmax": ("y", "parts"),
     "short_conv": ("y", "state"),
     "expert_route": ("experts", "shares"),
 }
