@@ -1,16 +1,16 @@
 // matmul (tiles_int8): y[t, y_start + r] = dot(W[r, :], x[t, :]) + bias + residual, in int8 products
-// shapes: x [n, blocks of 32 columns] and x_scale of narrow_int8; the rest as in matmul_tiles
+// shapes: x [n, blocks of 32 columns] and about of narrow_int8; the rest as in matmul_tiles
 // grid: a workgroup of 64 computes 64 rows x 32 N_QUAD tokens; rows over x and y, z = tokens
-// limits: weights become int8 with a scale per row and 32 columns; sums of 32 are exact
+// limits: weights are int8 codes (see codes) with scales per row and 16 columns; sums of 16 are exact
 //! const N_QUAD: u32 = 2u
 // import lib/step.wgsl
-// import quant as W
+// import codes as W
 // import lib/put.wgsl
 // import lib/int8.wgsl
 override N_COLS: u32 = 32u;
 @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> x_scale: array<f32>;
-@group(0) @binding(2) var<storage, read> W_data: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> about: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> Q_data: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read> residual: array<f32>;
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
@@ -19,19 +19,16 @@ override N_COLS: u32 = 32u;
 const N_TOKEN = N_QUAD * 32u;
 // 16 columns to a vector, [half of the block, row or token]: neighbours touch neighbouring vectors.
 var<workgroup> w_tile: array<vec4<u32>, 128>;
-var<workgroup> w_scales: array<f32, 64>;
+var<workgroup> w_scales: array<vec4<f32>, 64>;  // of both halves, and what their values lie above
 var<workgroup> x_tile: array<vec4<u32>, 2u * N_TOKEN>;
-var<workgroup> x_scales: array<f32, N_TOKEN>;
+var<workgroup> x_about: array<vec4<f32>, N_TOKEN>;
 
 fn load_w(start: u32, block: u32, li: u32) {
   let g = block * 2u;
-  let a = W_load16(start + g);
-  var b = mat4x4<f32>();
-  if (g + 1u < (N_COLS + 15u) / 16u) { b = W_load16(start + g + 1u); }
-  let scale = int8_scale(max(int8_top(a), int8_top(b)));
-  w_tile[li] = int8_codes(a, scale);
-  w_tile[64u + li] = int8_codes(b, scale);
-  w_scales[li] = scale;
+  let c = W_codes32(start + g, g + 1u < (N_COLS + 15u) / 16u);
+  w_tile[li] = c.a;
+  w_tile[64u + li] = c.b;
+  w_scales[li] = vec4<f32>(c.scales, c.lows);
 }
 
 fn load_x(t: u32, n: u32, block: u32, li: u32) {
@@ -40,7 +37,7 @@ fn load_x(t: u32, n: u32, block: u32, li: u32) {
     let at = min(t + i, n - 1u) * n_blocks + block;
     x_tile[i] = x[at * 2u];
     x_tile[N_TOKEN + i] = x[at * 2u + 1u];
-    x_scales[i] = x_scale[at];
+    x_about[i] = about[at];
   }
 }
 
@@ -48,20 +45,32 @@ struct Token { a: vec4<u32>, b: vec4<u32> }
 
 fn token_at(i: u32) -> Token { return Token(x_tile[i], x_tile[N_TOKEN + i]); }
 
-fn dot32(a: vec4<u32>, b: vec4<u32>, x: Token) -> i32 {
-  return dot4I8Packed(a.x, x.a.x) + dot4I8Packed(a.y, x.a.y) + dot4I8Packed(a.z, x.a.z)
-    + dot4I8Packed(a.w, x.a.w) + dot4I8Packed(b.x, x.b.x) + dot4I8Packed(b.y, x.b.y)
-    + dot4I8Packed(b.z, x.b.z) + dot4I8Packed(b.w, x.b.w);
+fn about_at(i: u32) -> mat3x4<f32> {
+  let a = x_about[i];
+  let b = x_about[i + 8u];
+  let c = x_about[i + 16u];
+  let d = x_about[i + 24u];
+  return mat3x4<f32>(a.x, b.x, c.x, d.x, a.y, b.y, c.y, d.y, a.z, b.z, c.z, d.z);
 }
 
-struct Tokens { t0: Token, t1: Token, t2: Token, t3: Token, scales: vec4<f32> }
+fn dot16(w: vec4<u32>, x: vec4<u32>) -> i32 {
+  return dot4I8Packed(w.x, x.x) + dot4I8Packed(w.y, x.y) + dot4I8Packed(w.z, x.z)
+    + dot4I8Packed(w.w, x.w);
+}
+
+// Four tokens; about: their scales, and the sums of their two halves.
+struct Tokens { t0: Token, t1: Token, t2: Token, t3: Token, about: mat3x4<f32> }
 
 // 32 columns of a row times four tokens.
 fn row(i: u32, x: Tokens) -> vec4<f32> {
   let a = w_tile[i];
   let b = w_tile[64u + i];
-  let sum = vec4<i32>(dot32(a, b, x.t0), dot32(a, b, x.t1), dot32(a, b, x.t2), dot32(a, b, x.t3));
-  return vec4<f32>(sum) * (w_scales[i] * x.scales);
+  let s = w_scales[i];
+  let first = vec4<i32>(dot16(a, x.t0.a), dot16(a, x.t1.a), dot16(a, x.t2.a), dot16(a, x.t3.a));
+  let last = vec4<i32>(dot16(b, x.t0.b), dot16(b, x.t1.b), dot16(b, x.t2.b), dot16(b, x.t3.b));
+  let sum = (vec4<f32>(first) * s.x + vec4<f32>(last) * s.y) * x.about[0];
+  if (W_LOW == 0u) { return sum; }
+  return sum + x.about[1] * s.z + x.about[2] * s.w;
 }
 
 @compute @workgroup_size(64)
@@ -83,8 +92,8 @@ fn main(
     workgroupBarrier();
     for (var q = 0u; q < N_QUAD; q++) {
       let i = q * 32u + t;
-      let scales = vec4<f32>(x_scales[i], x_scales[i + 8u], x_scales[i + 16u], x_scales[i + 24u]);
-      let m = Tokens(token_at(i), token_at(i + 8u), token_at(i + 16u), token_at(i + 24u), scales);
+      let m = Tokens(
+        token_at(i), token_at(i + 8u), token_at(i + 16u), token_at(i + 24u), about_at(i));
       acc[q] += row(r, m);
       acc[N_QUAD + q] += row(r + 8u, m);
       acc[2u * N_QUAD + q] += row(r + 16u, m);

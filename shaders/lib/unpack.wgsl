@@ -19,3 +19,25 @@ fn fifth_bits(bits: u32) -> vec4<u32> {
 fn half_of(word: u32, index: u32) -> f32 {
   return unpack2x16float(word >> (index * 16u)).x;
 }
+
+// 16 values that are whole numbers times a scale, plus a constant: four codes to a word, as int8.
+struct Codes16 { codes: vec4<u32>, scale: f32, low: f32 }
+
+// The same codes, below 128, each less the one in the same byte of ``by``.
+fn codes_less(c: Codes16, by: u32) -> Codes16 {
+  let signs = vec4<u32>(0x80808080u);
+  return Codes16(((c.codes | signs) - vec4<u32>(by)) ^ signs, c.scale, c.low);
+}
+
+// The values of codes without sign, each less ``by``; scaled last, as the dequantiser does.
+fn values_less(c: Codes16, by: f32) -> mat4x4<f32> {
+  return mat4x4<f32>(
+    (vec4<f32>(bytes_u(c.codes.x)) - by) * c.scale, (vec4<f32>(bytes_u(c.codes.y)) - by) * c.scale,
+    (vec4<f32>(bytes_u(c.codes.z)) - by) * c.scale, (vec4<f32>(bytes_u(c.codes.w)) - by) * c.scale);
+}
+
+fn values_above(c: Codes16) -> mat4x4<f32> {
+  return mat4x4<f32>(
+    vec4<f32>(bytes_u(c.codes.x)) * c.scale + c.low, vec4<f32>(bytes_u(c.codes.y)) * c.scale + c.low,
+    vec4<f32>(bytes_u(c.codes.z)) * c.scale + c.low, vec4<f32>(bytes_u(c.codes.w)) * c.scale + c.low);
+}

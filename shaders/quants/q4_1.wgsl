@@ -4,12 +4,11 @@
 // limits: whole blocks per row
 // import lib/unpack.wgsl
 override W_plane1: u32 = 0u;
-fn W_values(word: u32, dm: vec2<f32>) -> vec4<f32> {
-  return vec4<f32>(bytes_u(word & 0x0f0f0f0fu)) * dm.x + dm.y;
-}
-fn W_load16(i: u32) -> mat4x4<f32> {
+const W_LOW = 1u;
+fn W_codes16(i: u32) -> Codes16 {
   let b = i / 2u;
   let dm = unpack2x16float(W_data[(W_plane1 + b) / 4u][(W_plane1 + b) % 4u]);
   let q = W_data[b] >> vec4<u32>((i % 2u) * 4u);
-  return mat4x4<f32>(W_values(q.x, dm), W_values(q.y, dm), W_values(q.z, dm), W_values(q.w, dm));
+  return Codes16(q & vec4<u32>(0x0f0f0f0fu), dm.x, dm.y);
 }
+fn W_load16(i: u32) -> mat4x4<f32> { return values_above(W_codes16(i)); }

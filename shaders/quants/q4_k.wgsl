@@ -17,13 +17,12 @@ fn W_scale_min(head: vec4<u32>, s: u32) -> vec2<f32> {
   return unpack2x16float(head.x) * vec2<f32>(sm);
 }
 
-fn W_values(word: u32, sm: vec2<f32>) -> vec4<f32> {
-  return vec4<f32>(bytes_u(word & 0x0f0f0f0fu)) * sm.x - sm.y;
-}
-fn W_load16(i: u32) -> mat4x4<f32> {
+const W_LOW = 1u;
+fn W_codes16(i: u32) -> Codes16 {
   let block = (i / 16u) * 9u;
   let s = (i % 16u) / 2u;
   let sm = W_scale_min(W_data[block], s);
   let q = W_data[block + 1u + (s / 2u) * 2u + i % 2u] >> vec4<u32>((s % 2u) * 4u);
-  return mat4x4<f32>(W_values(q.x, sm), W_values(q.y, sm), W_values(q.z, sm), W_values(q.w, sm));
+  return Codes16(q & vec4<u32>(0x0f0f0f0fu), sm.x, -sm.y);
 }
+fn W_load16(i: u32) -> mat4x4<f32> { return values_above(W_codes16(i)); }

@@ -17,17 +17,13 @@ fn W_scale_min(head: vec4<u32>, s: u32) -> vec2<f32> {
   return unpack2x16float(head.x) * vec2<f32>(sm);
 }
 
-fn W_values(word: u32, high: u32, sm: vec2<f32>) -> vec4<f32> {
-  let q = (word & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4u);
-  return vec4<f32>(bytes_u(q)) * sm.x - sm.y;
-}
-fn W_load16(i: u32) -> mat4x4<f32> {
+const W_LOW = 1u;
+fn W_codes16(i: u32) -> Codes16 {
   let block = (i / 16u) * 11u;
   let s = (i % 16u) / 2u;
   let sm = W_scale_min(W_data[block], s);
-  let h = W_data[block + 1u + i % 2u] >> vec4<u32>(s);
+  let h = (W_data[block + 1u + i % 2u] >> vec4<u32>(s)) & vec4<u32>(0x01010101u);
   let q = W_data[block + 3u + (s / 2u) * 2u + i % 2u] >> vec4<u32>((s % 2u) * 4u);
-  return mat4x4<f32>(
-    W_values(q.x, h.x, sm), W_values(q.y, h.y, sm),
-    W_values(q.z, h.z, sm), W_values(q.w, h.w, sm));
+  return Codes16((q & vec4<u32>(0x0f0f0f0fu)) | (h << vec4<u32>(4u)), sm.x, -sm.y);
 }
+fn W_load16(i: u32) -> mat4x4<f32> { return values_above(W_codes16(i)); }

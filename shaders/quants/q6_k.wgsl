@@ -6,11 +6,8 @@
 override W_plane1: u32 = 0u;
 override W_plane2: u32 = 0u;
 override W_plane3: u32 = 0u;
-fn W_values(low: u32, high: u32, d: f32) -> vec4<f32> {
-  let q = (low & 0x0f0f0f0fu) | ((high & 0x03030303u) << 4u);
-  return (vec4<f32>(bytes_u(q)) - 32.0) * d;
-}
-fn W_load16(i: u32) -> mat4x4<f32> {
+const W_LOW = 0u;
+fn W_raw16(i: u32) -> Codes16 {
   let b = i / 16u;
   let r = i % 16u;
   let side = r / 8u;
@@ -19,7 +16,8 @@ fn W_load16(i: u32) -> mat4x4<f32> {
   let d = d_block * f32(bitcast<i32>(scales << (24u - (r % 4u) * 8u)) >> 24u);
   let low = W_data[b * 8u + side * 4u + r % 4u] >> vec4<u32>(((r % 8u) / 4u) * 4u);
   let high = W_data[W_plane1 / 4u + b * 4u + side * 2u + r % 2u] >> vec4<u32>(((r % 8u) / 2u) * 2u);
-  return mat4x4<f32>(
-    W_values(low.x, high.x, d), W_values(low.y, high.y, d),
-    W_values(low.z, high.z, d), W_values(low.w, high.w, d));
+  let q = (low & vec4<u32>(0x0f0f0f0fu)) | ((high & vec4<u32>(0x03030303u)) << vec4<u32>(4u));
+  return Codes16(q, d, 0.0);
 }
+fn W_codes16(i: u32) -> Codes16 { return codes_less(W_raw16(i), 0x20202020u); }
+fn W_load16(i: u32) -> mat4x4<f32> { return values_less(W_raw16(i), 32.0); }

@@ -17,12 +17,19 @@ FILES = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.wgsl"))
 KERNELS = [f.removesuffix(".wgsl") for f in FILES if "/" not in f]
 QUANTS = [f.removesuffix(".wgsl") for f in FILES if f.startswith("quants/")]
 PLACEHOLDER = re.compile(r"^// import (\w+) as (\w+)$", re.MULTILINE)
-DEFAULTS = {"lanes": "lib/lanes_tiles", "scores": "lib/scores_tiles", "kv": "kv/f16"}
+DEFAULTS = {
+    "lanes": "lib/lanes_tiles",
+    "scores": "lib/scores_tiles",
+    "kv": "kv/f16",
+    "codes": "lib/codes_exact",
+}
 
 
 def key_for(kernel: str, quant: str = "quants/q5_0", **choices: str) -> KernelKey:
     text = (ROOT / f"{kernel}.wgsl").read_text(encoding="utf-8")
     imports = []
+    if "import codes as W" in text:
+        imports.append(("Q", quant))
     for what, prefix in PLACEHOLDER.findall(text):
         imports.append(
             (prefix, quant if what.startswith("quant") else {**DEFAULTS, **choices}[what])

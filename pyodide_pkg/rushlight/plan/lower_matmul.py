@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..graph.ir import Node
+from ..shaders import read_shader
 from .builder import PlanBuilder
 from .plan import Binding
 from .weights import WeightChunk
@@ -109,11 +110,12 @@ def product(
             file = f"matmul_{b.options.variant.product}"
         else:
             sizes["USE_N_OUT"] = symbol == "n_out"
+        imports, places = _weight_imports(b, chunk, file)
         b.emit(
             file,
             [*values, chunk.binding, *added, y],
             grid,
-            imports=[("W", chunk.quant), *([b.lanes()] if file == "matvec" else [])],
+            imports=imports,
             overrides={
                 "N_ROWS": chunk.n_rows,
                 "N_COLS": chunk.n_cols_padded,
@@ -122,12 +124,23 @@ def product(
                 "HAS_RESIDUAL": residual is not None,
                 **after,
                 **sizes,
-                **chunk.overrides(),
+                **places,
             },
             consts={"N_QUAD": token_quads(n)} if file.startswith("matmul_tiles") else {},
             params={"row_start": chunk.row_start, "y_start": y_start + chunk.row_start},
             label=f"{file} {chunk.binding.slot}",
         )
+
+
+def _weight_imports(
+    b: PlanBuilder, chunk: WeightChunk, file: str
+) -> tuple[list[tuple[str, str]], dict[str, float]]:
+    """The files that a product reads its weight with, and where its planes lie."""
+    if file == "matmul_tiles_int8":
+        how = "exact" if "fn W_codes16" in read_shader(f"{chunk.quant}.wgsl") else "rounded"
+        return [("W", f"lib/codes_{how}"), ("Q", chunk.quant)], chunk.overrides("Q")
+    lanes = [b.lanes()] if file == "matvec" else []
+    return [("W", chunk.quant), *lanes], chunk.overrides()
 
 
 def padded(b: PlanBuilder, x: str, n_part: int = 1) -> Binding:
@@ -162,16 +175,16 @@ def narrow_f16(b: PlanBuilder, x: str) -> list[Binding]:
 
 
 def narrow_int8(b: PlanBuilder, x: str) -> list[Binding]:
-    """A value as int8 with a scale per 32 columns; made once for all products that read it."""
+    """A value as int8 with scale and sums per 32 columns; made once for all its products."""
     n_cols = -(-b.n_cols(x) // 4) * 4
     n_blocks = b.options.n_tokens_max * -(-n_cols // 32)
 
-    def emit(codes: Binding, scales: Binding) -> None:
+    def emit(codes: Binding, about: Binding) -> None:
         overrides = {"WG_SIZE": 64, "N_COLS": n_cols}
         grid = b.fold(-(-n_blocks // 64))
-        b.emit("narrow_int8", [padded(b, x), codes, scales], grid, overrides=overrides)
+        b.emit("narrow_int8", [padded(b, x), codes, about], grid, overrides=overrides)
 
-    return b.derived(x, "int8", (n_blocks * 32, n_blocks * 4), emit)
+    return b.derived(x, "int8", (n_blocks * 32, n_blocks * 16), emit)
 
 
 NARROW = {"tiles_f16": narrow_f16, "tiles_int8": narrow_int8}
