@@ -93,7 +93,8 @@ void k_expert_sum(const struct expert_sum_args *a, struct team *t) {
 
 // g * sigmoid(alpha * g) * (u + 1), g at most the limit and u within it; c holds both.
 INLINE v128_t op_clamped(v128_t gate, v128_t up, v128_t c) {
-    v128_t alpha = wasm_i32x4_shuffle(c, c, 0, 0, 0, 0), limit = wasm_i32x4_shuffle(c, c, 1, 1, 1, 1);
+    v128_t alpha = wasm_i32x4_shuffle(c, c, 0, 0, 0, 0);
+    v128_t limit = wasm_i32x4_shuffle(c, c, 1, 1, 1, 1);
     v128_t g = wasm_f32x4_min(gate, limit);
     v128_t u = wasm_f32x4_max(wasm_f32x4_min(up, limit), wasm_f32x4_neg(limit));
     v128_t active = wasm_f32x4_mul(g, v_sigmoid(wasm_f32x4_mul(alpha, g)));

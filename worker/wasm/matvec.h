@@ -40,6 +40,11 @@ INLINE void matvec(const struct quant *q, enum dots how, const struct product *p
         for (u32 col = 0; col < p->n_cols; col += q->block_size, block += q->type_size) {
             q->scales(block, g.stride, &s);
             fold_offset(q, &s, how);
+            if (q->is_wide) {  // three ways of its codes: code enough
+                ROLLED for (u32 run = 0; run < q->block_size / RUN; run++, x += X_BLOCK)
+                    total = matvec_run(q, how, total, block, g.stride, run, &s, x);
+                continue;
+            }
             UNROLLED for (u32 run = 0; run < q->block_size / RUN; run++, x += X_BLOCK)
                 total = matvec_run(q, how, total, block, g.stride, run, &s, x);
         }

@@ -113,7 +113,7 @@ INLINE v128_t scaled(v128_t total, v128_t dots, v128_t scale, v128_t minimum, co
 INLINE void fold_offset(const struct quant *q, struct scales *s, enum dots how) {
     u32 offset = how == WIDE_UNSIGNED ? 128 : q->offset;
     if (!offset) return;
-    v128_t by = kept(wasm_f32x4_splat((f32)offset));
+    v128_t by = v_kept(wasm_f32x4_splat((f32)offset));
     for (u32 i = 0; i < q->block_size / q->group; i++)
         s->minimum[i] = v_madd(s->scale[i], by, s->minimum[i]);
 }

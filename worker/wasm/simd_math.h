@@ -15,8 +15,14 @@
 
 INLINE v128_t v_load(const float *p) { return wasm_v128_load(p); }
 INLINE void v_store(float *p, v128_t v) { wasm_v128_store(p, v); }
-INLINE v128_t v_const(float x) { return wasm_f32x4_splat(x); }
-INLINE v128_t v_bits(uint32_t x) { return wasm_i32x4_splat((int32_t)x); }
+// A constant that stays in a register: V8 builds a vector constant anew (three instructions)
+// wherever the compiler writes it down, inside of loops too.
+INLINE v128_t v_kept(v128_t c) {
+    __asm__("" : "+r"(c));
+    return c;
+}
+INLINE v128_t v_const(float x) { return v_kept(wasm_f32x4_splat(x)); }
+INLINE v128_t v_bits(uint32_t x) { return v_kept(wasm_i32x4_splat((int32_t)x)); }
 
 // a * b + c; in one rounding where the build and the machine have it.
 INLINE v128_t v_madd(v128_t a, v128_t b, v128_t c) {
@@ -127,10 +133,10 @@ INLINE v128_t v_erf(v128_t x) {
 // Eight float16 to float32. The half's bits become a float32 whose exponent is 112 too small (so
 // subnormals come out by themselves); an exponent of all ones is widened first, and stays.
 INLINE void v_from_f16(v128_t halves, v128_t *low, v128_t *high) {
-    v128_t top = wasm_v128_and(wasm_i16x8_shr(halves, 3), wasm_i16x8_splat((int16_t)0x8fff));
-    v128_t size = wasm_v128_and(halves, wasm_i16x8_splat(0x7fff));
-    v128_t special = wasm_i16x8_gt(size, wasm_i16x8_splat(0x7bff));
-    top = wasm_v128_or(top, wasm_v128_and(special, wasm_i16x8_splat(0x7f80)));
+    v128_t top = wasm_v128_and(wasm_i16x8_shr(halves, 3), v_kept(wasm_i16x8_splat((int16_t)0x8fff)));
+    v128_t size = wasm_v128_and(halves, v_kept(wasm_i16x8_splat(0x7fff)));
+    v128_t special = wasm_i16x8_gt(size, v_kept(wasm_i16x8_splat(0x7bff)));
+    top = wasm_v128_or(top, wasm_v128_and(special, v_kept(wasm_i16x8_splat(0x7f80))));
     v128_t bottom = wasm_i16x8_shl(halves, 13);
     v128_t scale = v_const(0x1p112f);
     *low = wasm_f32x4_mul(wasm_i16x8_shuffle(bottom, top, 0, 8, 1, 9, 2, 10, 3, 11), scale);

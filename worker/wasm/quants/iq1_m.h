@@ -25,7 +25,8 @@ INLINE void iq1_m_scales(const u8 *block, u32 stride, struct scales *s) {
 
 // The addends of two vectors of eight.
 INLINE v128_t iq1_m_addends(u32 first, u32 second) {
-    v128_t a = wasm_u8x16_splat(iq1_addend(first & 8)), b = wasm_u8x16_splat(iq1_addend(second & 8));
+    v128_t a = wasm_u8x16_splat(iq1_addend(first & 8));
+    v128_t b = wasm_u8x16_splat(iq1_addend(second & 8));
     return wasm_i64x2_shuffle(a, b, 0, 2);
 }
 

@@ -3,7 +3,7 @@
 #include "quant.h"
 
 INLINE v128_t iq4_values(void) {
-    return kept(wasm_i8x16_const(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
+    return v_kept(wasm_i8x16_const(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
                                  89, 113));
 }
 

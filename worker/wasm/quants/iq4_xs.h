@@ -7,7 +7,8 @@ INLINE void iq4_xs_scales(const u8 *block, u32 stride, struct scales *s) {
     v128_t d = f16s(block, stride);
     for (u32 i = 0; i < 8; i++) {
         v128_t high = wasm_i32x4_shl(field(head, 16 + 2 * i, 3), 4);
-        v128_t scale = wasm_i32x4_sub(V_OR(field(low, 4 * i, 15), high), wasm_i32x4_const_splat(32));
+        v128_t scale = V_OR(field(low, 4 * i, 15), high);
+        scale = wasm_i32x4_sub(scale, wasm_i32x4_const_splat(32));
         s->scale[i] = wasm_f32x4_mul(d, number(scale));
         s->minimum[i] = zeros();
     }

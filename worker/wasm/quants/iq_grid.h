@@ -30,8 +30,8 @@ INLINE struct run with_signs(struct run sizes, u32 signs) {
 INLINE struct run codes_of_8(u32 first, u32 second) {
     v128_t v = wasm_u32x4_splat(first | second << 16);
     v = wasm_i8x16_shuffle(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    v128_t one = kept(wasm_u32x4_const_splat(0x40100401));
-    v128_t two = kept(wasm_u32x4_const_splat(0x80200802));
+    v128_t one = v_kept(wasm_u32x4_const_splat(0x40100401));
+    v128_t two = v_kept(wasm_u32x4_const_splat(0x80200802));
     return (struct run){wasm_i8x16_eq(V_AND(v, one), one), wasm_i8x16_eq(V_AND(v, two), two)};
 }
 

@@ -38,19 +38,12 @@ struct quant {
 #define ROLLED _Pragma("clang loop unroll(disable)")
 #define V_AND(a, b) wasm_v128_and(a, b)
 #define V_OR(a, b) wasm_v128_or(a, b)
-#define BYTES(n) kept(wasm_u8x16_const_splat(n))
+#define BYTES(n) v_kept(wasm_u8x16_const_splat(n))
 #ifdef RELAXED
 #define LOOK_UP(table, index) wasm_i8x16_relaxed_swizzle(table, index)
 #else
 #define LOOK_UP(table, index) wasm_i8x16_swizzle(table, index)
 #endif
-
-// A constant that stays in a register: engines build a vector constant anew (three instructions)
-// wherever the compiler writes it down, inside of loops too.
-INLINE v128_t kept(v128_t constant) {
-    __asm__("" : "+r"(constant));
-    return constant;
-}
 
 INLINE v128_t zeros(void) {
     return wasm_i32x4_const_splat(0);
@@ -89,14 +82,16 @@ INLINE v128_t f16s(const u8 *p, u32 stride) {
     v = wasm_v128_load16_lane(p + 2 * stride, v, 2);
     v = wasm_v128_load16_lane(p + 3 * stride, v, 3);
     v128_t wide = wasm_i32x4_extend_low_i16x8(v);
-    v128_t size = wasm_i32x4_shl(V_AND(wide, kept(wasm_i32x4_const_splat(0x7FFF))), 13);
-    v128_t one = kept(wasm_i32x4_const_splat(1 << 23));  // of the exponent
-    v128_t value = wasm_i32x4_add(size, kept(wasm_i32x4_const_splat(112 << 23)));
-    v128_t small = wasm_f32x4_sub(wasm_i32x4_add(value, one), kept(wasm_i32x4_const_splat(113 << 23)));
-    v128_t top = kept(wasm_i32x4_const_splat(0x0F800000));  // infinities and NaN stay such
+    v128_t size = wasm_i32x4_shl(V_AND(wide, v_kept(wasm_i32x4_const_splat(0x7FFF))), 13);
+    v128_t one = v_kept(wasm_i32x4_const_splat(1 << 23));  // of the exponent
+    v128_t value = wasm_i32x4_add(size, v_kept(wasm_i32x4_const_splat(112 << 23)));
+    v128_t least = v_kept(wasm_i32x4_const_splat(113 << 23));
+    v128_t small = wasm_f32x4_sub(wasm_i32x4_add(value, one), least);
+    v128_t top = v_kept(wasm_i32x4_const_splat(0x0F800000));  // infinities and NaN stay such
     v128_t more = V_AND(wasm_i32x4_ge(size, top), top);
-    value = wasm_v128_bitselect(small, V_OR(value, wasm_i32x4_shl(more, 3)), wasm_i32x4_lt(size, one));
-    return V_OR(value, V_AND(wide, kept(wasm_i32x4_const_splat((i32)0x80000000))));
+    value = V_OR(value, wasm_i32x4_shl(more, 3));
+    value = wasm_v128_bitselect(small, value, wasm_i32x4_lt(size, one));
+    return V_OR(value, V_AND(wide, v_kept(wasm_i32x4_const_splat((i32)0x80000000))));
 }
 
 // Bits of every lane as a number.
@@ -138,7 +133,8 @@ INLINE struct run nibbles(const u8 *qs) {
 INLINE struct run bit_fields(const u8 *qs, u32 shift, u32 mask) {
     v128_t low = wasm_u16x8_shr(wasm_v128_load(qs), shift);
     v128_t high = wasm_u16x8_shr(wasm_v128_load(qs + 16), shift);
-    return (struct run){V_AND(low, wasm_u8x16_splat(mask)), V_AND(high, wasm_u8x16_splat(mask))};
+    v128_t only = wasm_u8x16_splat(mask);
+    return (struct run){V_AND(low, only), V_AND(high, only)};
 }
 
 // Bytes of all ones or zeros for the bits of a byte: looking them up takes two loads for 16 columns,
@@ -163,7 +159,7 @@ INLINE struct run bit_masks(u32 bits) {
 
 // Values with a flag each: the flagged ones get more bits.
 INLINE struct run with_bits(struct run q, struct run flags, u32 bits) {
-    v128_t more = kept(wasm_u8x16_splat(bits));
+    v128_t more = v_kept(wasm_u8x16_splat(bits));
     return (struct run){V_OR(q.low, V_AND(flags.low, more)),
                         V_OR(q.high, V_AND(flags.high, more))};
 }
