@@ -151,6 +151,17 @@ def test_products(name: str, is_int8: bool, build: str, n_threads: int) -> None:
     bench.close()
 
 
+@pytest.mark.parametrize("is_int8", [False, True])
+def test_more_tokens_than_are_multiplied_at_once(is_int8: bool) -> None:
+    bench = KernelBench("relaxed", 2)
+    rng = np.random.default_rng(0)
+    calls, p = product(bench, "Q4_1", (1029, 9, 64), is_int8, rng, has_more=True)
+    bench.plan(calls)
+    bench.run(n_tokens=1, n_out=1029)
+    check(bench, [p])
+    bench.close()
+
+
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("name", TYPES)
 def test_rows_are_the_same_bits(name: str, build: str) -> None:
@@ -213,7 +224,7 @@ def test_experts_agree_with_their_reference(op: OpDef, case: Case) -> None:
     assert not executor.plan.numpy_ops
 
 
-@pytest.mark.parametrize("n_tokens", [1, 40])
+@pytest.mark.parametrize("n_tokens", [1, 40, 1800])
 def test_experts_with_codes(n_tokens: int) -> None:
     """What the exact path leaves out: slots that share a token's codes, and slots of their own."""
     name, n_expert, n_used, n_rows, n_cols = "Q5_K", 5, 3, 14, 512

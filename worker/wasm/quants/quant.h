@@ -137,8 +137,8 @@ INLINE struct run bit_fields(const u8 *qs, u32 shift, u32 mask) {
     return (struct run){V_AND(low, only), V_AND(high, only)};
 }
 
-// Bytes of all ones or zeros for the bits of a byte: looking them up takes two loads for 16 columns,
-// where spreading bits over a vector takes four steps of the units that are busy anyway.
+// Bytes of all ones or zeros for the bits of a byte: looking them up takes two loads for 16
+// columns, where spreading bits over a vector takes four steps of the units that are busy anyway.
 #define MASK_BIT(byte, bit) ((u64)((byte) >> (bit) & 1) * 0xFF << 8 * (bit))
 #define MASK(byte)                                                                   \
     (MASK_BIT(byte, 0) | MASK_BIT(byte, 1) | MASK_BIT(byte, 2) | MASK_BIT(byte, 3) | \
