@@ -42,6 +42,7 @@ void matvec_exact(const struct product *p, u32 first, u32 stop, void *scratch) {
     unpack_kernel *unpack = unpack_of(p->type);
     for (u32 index = first; index < stop; index++) {
         struct group g = group_at(p, index);
+        if (index + 1 < stop) touch(p, index + 1);
         v128_t acc[GROUP_ROWS] = {zeros(), zeros(), zeros(), zeros()};
         for (u32 col = 0; col < p->n_cols; col += EXACT_COLS) {
             u32 n_cols = min_u32(EXACT_COLS, p->n_cols - col);

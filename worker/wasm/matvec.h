@@ -2,8 +2,6 @@
 #pragma once
 #include "product.h"
 
-enum { CACHE_LINE = 64 };
-
 // total + the products of a run of four rows and x.
 INLINE v128_t matvec_run(const struct quant *q, enum dots how, v128_t total, const u8 *block,
                          u32 stride, u32 run, const struct scales *s, const u8 *x) {
@@ -19,14 +17,6 @@ INLINE v128_t matvec_run(const struct quant *q, enum dots how, v128_t total, con
     u32 i = 2 * run;
     total = scaled(total, sum_4(low), s->scale[i], s->minimum[i], x, 1);
     return scaled(total, sum_4(high), s->scale[i + 1], s->minimum[i + 1], x, 2);
-}
-
-// Reads a word of each cache line of a group: it is on its way while the one before is multiplied.
-INLINE void touch(const struct product *p, u32 index) {
-    struct group g = group_at(p, index);
-    u32 seen = 0;
-    for (u32 at = 0; at < g.n_rows * p->row_bytes; at += CACHE_LINE) seen |= g.weight[at];
-    __asm__ volatile("" ::"r"(seen));
 }
 
 INLINE void matvec(const struct quant *q, enum dots how, const struct product *p, u32 first,

@@ -11,7 +11,7 @@ enum { HAS_BYTE_DOTS = true, X_CODES = RUN };
 #else
 enum { HAS_BYTE_DOTS = false, X_CODES = 2 * RUN };
 #endif
-enum { X_BLOCK = X_CODES + 16 };
+enum { X_BLOCK = X_CODES + 16, CACHE_LINE = 64, TOUCH_BYTES = 1 << 14 };
 _Static_assert((int)X_BLOCK <= (int)XQ_BLOCK_BYTES, "the planner's room for a block");
 
 // How a machine multiplies codes by bytes. Codes of 7 bits are the same on all. What relaxed SIMD
@@ -48,6 +48,16 @@ INLINE struct group group_at(const struct product *p, u32 index) {
     }
     u32 row = n_full * GROUP_ROWS + index - n_full;
     return (struct group){p->weight + (usize)row * p->row_bytes, 0, row, 1};
+}
+
+// Reads a word of each cache line of a group: it is on its way while the one before is multiplied.
+// Long rows are streams that the machine foresees by itself.
+INLINE void touch(const struct product *p, u32 index) {
+    struct group g = group_at(p, index);
+    u32 n_bytes = g.n_rows * p->row_bytes, seen = 0;
+    if (n_bytes > TOUCH_BYTES) return;
+    for (u32 at = 0; at < n_bytes; at += CACHE_LINE) seen |= g.weight[at];
+    __asm__ volatile("" ::"r"(seen));
 }
 
 // y of a group and token; bias and residual join at the end.
