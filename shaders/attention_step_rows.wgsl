@@ -13,6 +13,7 @@
 // import lib/sink.wgsl
 override WG_SIZE: u32 = 8u;
 override WINDOW: u32 = 0u;
+override V_NORM: u32 = 0u;  // 1: each head of v is normed, without a weight
 @group(0) @binding(0) var<storage, read> qkv: array<f32>;
 @group(0) @binding(1) var<storage, read> table: array<vec2<f32>>;
 @group(0) @binding(2) var<storage, read> q_norm: array<f32>;
@@ -23,14 +24,13 @@ override WINDOW: u32 = 0u;
 @group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(8) var<uniform> step: Step;
 
-fn inverse_rms(base: u32) -> f32 {
-  if (HAS_NORM == 0u) { return 1.0; }
+fn inverse_rms(base: u32, n4: u32) -> f32 {
   var squares = 0.0;
-  for (var d = 0u; d < D4; d++) {
+  for (var d = 0u; d < n4; d++) {
     let v = raw4(base, d);
     squares += dot(v, v);
   }
-  return 1.0 / sqrt(squares / f32(D4 * 4u) + EPS);
+  return 1.0 / sqrt(squares / f32(n4 * 4u) + EPS);
 }
 
 @compute @workgroup_size(WG_SIZE)
@@ -42,8 +42,17 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let q_base = head * D4 * 4u;
   let k_base = (N_HEAD + head_kv) * D4 * 4u;
   let v_base = ((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u;
-  let q_inv = inverse_rms(q_base);
-  let k_inv = inverse_rms(k_base);
+  var q_inv = 1.0;
+  var k_inv = 1.0;
+  var v_inv = 1.0;
+  if (ROW_NORM != 0u) {
+    q_inv = inverse_rms(0u, N_HEAD * D4);
+    k_inv = inverse_rms(N_HEAD * D4 * 4u, N_HEAD_KV * D4);
+  } else if (HAS_NORM != 0u) {
+    q_inv = inverse_rms(q_base, D4);
+    k_inv = inverse_rms(k_base, D4);
+  }
+  if (V_NORM != 0u) { v_inv = inverse_rms(v_base, V4); }
   let here = step.pos * N_HEAD_KV + head_kv;
   let writes = head % group == 0u;
   var score = 0.0;
@@ -55,7 +64,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (writes) { k_cache[here * D4 + d] = k; }
   }
   for (var d = 0u; d < V4; d++) {
-    let v = C_encode(raw4(v_base, d));
+    let v = C_encode(raw4(v_base, d) * v_inv);
     acc[d] = C_decode(v);
     if (writes) { v_cache[here * V4 + d] = v; }
   }

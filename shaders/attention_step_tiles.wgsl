@@ -24,18 +24,34 @@
 @group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(8) var<uniform> step: Step;
 var<workgroup> k_now: array<vec4<f32>, D4>;
-var<workgroup> per_head: array<f32, GROUP + 1u>;  // inverse norms, at last tops
+var<workgroup> per_head: array<f32, GROUP + 2u>;  // inverse norms, at last tops
+override V_NORM: u32 = 0u;  // 1: each head of v is normed, without a weight
 
-// Sixteen threads a head, the key's after the queries'.
-fn find_norms(head: u32, k_base: u32, li: u32) {
-  if (li / 16u <= GROUP) {
-    let base = select(k_base, (head + li / 16u) * D4 * 4u, li / 16u < GROUP);
+fn v_start(head_kv: u32) -> u32 { return ((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u; }
+
+// Where what a norm is over starts, and its fours: the queries' in turn, the key's, the value's.
+fn normed_part(head: u32, head_kv: u32, i: u32) -> vec2<u32> {
+  if (i > GROUP) { return vec2<u32>(v_start(head_kv), V4); }
+  let is_key = i == GROUP;
+  if (ROW_NORM != 0u) {
+    return vec2<u32>(select(0u, N_HEAD * D4 * 4u, is_key), select(N_HEAD, N_HEAD_KV, is_key) * D4);
+  }
+  return vec2<u32>(select(head + i, N_HEAD + head_kv, is_key) * D4 * 4u, D4);
+}
+
+// Sixteen threads a norm.
+fn find_norms(head: u32, head_kv: u32, li: u32) {
+  if (li / 16u <= GROUP + 1u) {
+    let part = normed_part(head, head_kv, li / 16u);
     var squares = 0.0;
-    for (var d = li % 16u; d < D4; d += 16u) { squares += dot(raw4(base, d), raw4(base, d)); }
+    for (var d = li % 16u; d < part.y; d += 16u) { squares += dot(raw4(part.x, d), raw4(part.x, d)); }
     tops[li] = squares;
   }
   workgroupBarrier();
-  if (li <= GROUP) { per_head[li] = 1.0 / sqrt(sum16(li) / f32(D4 * 4u) + EPS); }
+  if (li <= GROUP + 1u) {
+    let n = normed_part(head, head_kv, li).y * 4u;
+    per_head[li] = 1.0 / sqrt(sum16(li) / f32(n) + EPS);
+  }
   workgroupBarrier();
 }
 
@@ -50,7 +66,7 @@ fn attend_itself(head: u32, head_kv: u32, k_base: u32, li: u32) {
     if (writes) { k_cache[at * D4 + li] = k; }
   }
   if (li < V4) {
-    let v = C_encode(raw4(((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u, li));
+    let v = C_encode(raw4(v_start(head_kv), li) * select(1.0, per_head[GROUP + 1u], V_NORM != 0u));
     for (var g = 0u; g < GROUP; g++) { acc[g] = C_decode(v); }
     if (writes) { v_cache[at * V4 + li] = v; }
   }
@@ -85,7 +101,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let k_base = (N_HEAD + head_kv) * D4 * 4u;
   let begin = first_key() + wg.y * split_keys();
   let end = min(begin + split_keys(), step.pos);
-  if (HAS_NORM != 0u) { find_norms(head, k_base, li); }
+  if (HAS_NORM != 0u || V_NORM != 0u) { find_norms(head, head_kv, li); }
   for (var i = li; i < GROUP * D4; i += 128u) {
     q_now[i] = turned4((head + i / D4) * D4 * 4u, i % D4, per_head[i / D4], false);
   }

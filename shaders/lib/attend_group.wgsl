@@ -7,7 +7,7 @@ override SOFTCAP: f32 = 0.0;
 var<workgroup> q_now: array<vec4<f32>, GROUP * D4>;
 var<workgroup> parts: array<vec4<f32>, GROUP * 136u>;   // [query, eighth of the columns, quad + 1]
 var<workgroup> weights: array<vec4<f32>, GROUP * 16u>;  // [query, quad of keys]
-var<workgroup> tops: array<f32, GROUP * 16u + 16u>;
+var<workgroup> tops: array<f32, GROUP * 16u + 32u>;
 var<workgroup> shrinks: array<f32, GROUP>;
 var<private> acc: array<vec4<f32>, GROUP>;
 var<private> top: f32;

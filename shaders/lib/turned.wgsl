@@ -1,18 +1,20 @@
 // turned: one value of a q or k head of a decoded token, normalised and rotated (q tempered)
 // shapes: qkv [(N_HEAD + 2 N_HEAD_KV) * HEAD_DIM]; table [n_ctx, N_ROT / 2] (cos, sin)
-// grid: none (library); the kernel declares qkv, table, q_norm, k_norm; imports step and temper
+// grid: none (library); the kernel declares D4, qkv, table and norms, and imports step and temper
 // limits: N_ROT even, 0 for no rotation; NEOX 1 pairs p with p + N_ROT / 2, 0 pairs neighbours
 override N_HEAD: u32 = 1u;
 override N_HEAD_KV: u32 = 1u;
 override N_ROT: u32 = 2u;
 override NEOX: u32 = 0u;
 override HAS_NORM: u32 = 0u;
+override ROW_NORM: u32 = 0u;  // 1: one norm over all heads of q, and one over those of k
 override EPS: f32 = 1e-6;
 
 fn normed(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
   let v = qkv[base + d];
   if (HAS_NORM == 0u) { return v; }
-  return v * inv * select(q_norm[d], k_norm[d], is_key);
+  if (is_key) { return v * inv * k_norm[select(d, base + d - N_HEAD * D4 * 4u, ROW_NORM != 0u)]; }
+  return v * inv * q_norm[select(d, base + d, ROW_NORM != 0u)];
 }
 
 fn turned(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {

@@ -6,7 +6,7 @@ the graph is verified after the last one. ``decode`` rules hold for one token on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -69,14 +69,17 @@ class Branch:
         return tuple(node for node in parts if node)
 
 
-def branch(value: str, view: View, n_head: Attr) -> Branch | None:
-    """The branch that ends in ``value``, if it has no other readers and no other parts."""
+def branch(value: str, view: View, n_groups: Collection[Attr]) -> Branch | None:
+    """The branch that ends in ``value``, if it has no other readers and no other parts.
+
+    Its norm must be of one of these numbers of groups.
+    """
     tempered = view.only(value, "position_scale")
     value = tempered.inputs["x"] if tempered else value
     turn = view.only(value, "rope")
     value = turn.inputs["x"] if turn else value
     norm = view.only(value, "rms_norm")
-    if norm and ("weight" not in norm.inputs or norm.attrs.get("n_group", 1) != n_head):
+    if norm and ("weight" not in norm.inputs or norm.attrs.get("n_group", 1) not in n_groups):
         return None
     product = view.only(norm.inputs["x"] if norm else value, "matmul")
     return Branch(product, norm, turn, tempered) if product else None
@@ -84,13 +87,29 @@ def branch(value: str, view: View, n_head: Attr) -> Branch | None:
 
 def attention_step(node: Node, view: View) -> Match | None:
     """q/k/v products, their norms, rotations, the cache write and attention: two dispatches."""
-    store = view.only(node.inputs["cache"], "kv_store") if node.op == "attention" else None
-    if store is None:
+    return _attention_step(node, view, is_wide=False)
+
+
+def wide_attention_step(node: Node, view: View) -> Match | None:
+    """The same, also with norms over all heads as one row, of values, and a cache for others."""
+    return _attention_step(node, view, is_wide=True)
+
+
+def _attention_step(node: Node, view: View, *, is_wide: bool) -> Match | None:
+    cache = node.inputs.get("cache")
+    store = view.written_by(cache, "kv_store") if node.op == "attention" else None
+    readers = view.readers.get(cache or "", [])
+    # Layers that share a cache read it later: the step stands where its own attention did.
+    if store is None or readers[0] is not node or (len(readers) > 1 and not is_wide):
         return None
-    q = branch(node.inputs["q"], view, node.attrs["n_head"])
-    k = branch(store.inputs["k"], view, node.attrs["n_head_kv"])
-    v_mat = view.only(store.inputs["v"], "matmul")
-    if not (q and k and v_mat) or not _fit_together(q, k):
+    rows: tuple[Attr, ...] = (1,) if is_wide else ()
+    q = branch(node.inputs["q"], view, (node.attrs["n_head"], *rows))
+    k = branch(store.inputs["k"], view, (node.attrs["n_head_kv"], *rows))
+    v_norm = view.only(store.inputs["v"], "rms_norm") if is_wide else None
+    if v_norm and not _is_plain_head_norm(v_norm, node, q):
+        return None
+    v_mat = view.only(v_norm.inputs["x"] if v_norm else store.inputs["v"], "matmul")
+    if not (q and k and v_mat) or not _fit_together(q, k, node):
         return None
     mats = {"q": q.product, "k": k.product, "v": v_mat}
     if len({mat.inputs["x"] for mat in mats.values()}) > 1:
@@ -103,6 +122,8 @@ def attention_step(node: Node, view: View) -> Match | None:
     if q.norm and k.norm:
         step |= {"q_norm": q.norm.inputs["weight"], "k_norm": k.norm.inputs["weight"]}
         attrs["eps"] = q.norm.attrs["eps"]
+    if v_norm:
+        attrs["v_norm"] = True
     if q.turn and "freq_factors" in q.turn.inputs:
         step["freq_factors"] = q.turn.inputs["freq_factors"]
     if q.tempered:
@@ -111,22 +132,31 @@ def attention_step(node: Node, view: View) -> Match | None:
         step["sinks"] = node.inputs["sinks"]
     outputs = {"y": node.outputs["y"], "cache": store.outputs["cache"]}
     return Match(
-        (*q.nodes, *k.nodes, v_mat, store, node),
+        (*q.nodes, *k.nodes, *((v_norm,) if v_norm else ()), v_mat, store, node),
         node,
         (Node("qkv_matmul", inputs, {"y": joined}), Node("attention_step", step, outputs, attrs)),
     )
+
+
+def _is_plain_head_norm(norm: Node, node: Node, q: Branch | None) -> bool:
+    """Whether a norm of values is one the step can do: of each head, no weight, q's eps."""
+    is_plain = "weight" not in norm.inputs and norm.attrs["n_group"] == node.attrs["n_head_kv"]
+    return is_plain and bool(q and q.norm and q.norm.attrs["eps"] == norm.attrs["eps"])
 
 
 NO_TURN: Mapping[str, Attr] = {"n_rot": 0, "base": 1.0, "layout": "norm"}
 """The attributes of ``attention_step`` where nothing is rotated."""
 
 
-def _fit_together(q: Branch, k: Branch) -> bool:
-    """Whether one step can do both: the same parts, and only q tempered."""
+def _fit_together(q: Branch, k: Branch, node: Node) -> bool:
+    """Whether one step can do both: the same parts, norms of one kind, and only q tempered."""
     if k.tempered or (q.norm is None) != (k.norm is None) or (q.turn is None) != (k.turn is None):
         return False
-    if q.norm and k.norm and q.norm.attrs["eps"] != k.norm.attrs["eps"]:
-        return False
+    if q.norm and k.norm:
+        groups = (q.norm.attrs.get("n_group", 1), k.norm.attrs.get("n_group", 1))
+        is_one_kind = groups in ((node.attrs["n_head"], node.attrs["n_head_kv"]), (1, 1))
+        if q.norm.attrs["eps"] != k.norm.attrs["eps"] or not is_one_kind:
+            return False
     return not (q.turn and k.turn) or _same_turn(q.turn, k.turn)
 
 
@@ -282,7 +312,7 @@ def _following_norm(node: Node, view: View, eps: Attr | None) -> Node | None:
 
 
 RULES: tuple[tuple[Rule, tuple[Phase, ...]], ...] = (
-    (attention_step, ("decode",)),
+    (wide_attention_step, ("decode",)),
     (glu_matmul, ("decode",)),
     (expert_glu_matmul, ("decode",)),
     (expert_matmul_sum, ("decode",)),

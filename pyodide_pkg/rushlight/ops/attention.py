@@ -103,19 +103,23 @@ def attention_step(
     softcap: float = 0.0,
     slope: float = 0.0,
     length: int = 1,
+    v_norm: bool = False,
     **table: float,
 ) -> tuple[F32, KvCache]:
     """Everything between the q/k/v product and the output product of one decoded token.
 
-    Norms of q and k where given, rotation unless ``n_rot`` is 0, the queries' ``position_scale``
+    Norms of q and k where given, of each head or of all as one row; a norm of each head of v
+    without a weight if ``v_norm``; rotation unless ``n_rot`` is 0, the queries' ``position_scale``
     if it has a slope, the cache write and attention; qkv is
     [1, (n_head + n_head_kv) * head_dim + n_head_kv * head_dim_v].
     """
     n_q, n_kv = n_head * head_dim, n_head_kv * head_dim
     q, k, v = np.split(qkv, [n_q, n_q + n_kv], axis=-1)
     if q_norm is not None and k_norm is not None:
-        q = rms_norm(q, q_norm, eps=eps, n_group=n_head)
-        k = rms_norm(k, k_norm, eps=eps, n_group=n_head_kv)
+        q = rms_norm(q, q_norm, eps=eps, n_group=n_q // len(q_norm))
+        k = rms_norm(k, k_norm, eps=eps, n_group=n_kv // len(k_norm))
+    if v_norm:
+        v = rms_norm(v, eps=eps, n_group=n_head_kv)
     if n_rot:
         turn: dict[str, Any] = {"head_dim": head_dim, "n_rot": n_rot, "layout": layout, **table}
         q = rope(q, positions, freq_factors, n_head=n_head, **turn)
@@ -165,8 +169,9 @@ def _infer_step(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     qkv = (n_head + n_head_kv) * head_dim + width_v
     require(shapes["qkv"][-1] == qkv, f"qkv has {shapes['qkv'][-1]} columns, not {qkv}")
     require(("q_norm" in shapes) == ("k_norm" in shapes), "q_norm and k_norm come together")
-    for port in ("q_norm", "k_norm"):
-        require(shapes.get(port, (head_dim,)) == (head_dim,), f"{port} is not ({head_dim},)")
+    heads, rows = ((head_dim,),) * 2, ((n_head * head_dim,), (n_head_kv * head_dim,))
+    norms = (shapes.get("q_norm", (head_dim,)), shapes.get("k_norm", (head_dim,)))
+    require(norms in (heads, rows), f"norms are {norms}, neither {heads} nor {rows}")
     return {"y": (*shapes["qkv"][:-1], width), "cache": shapes["cache"]}
 
 
@@ -223,7 +228,7 @@ def _step_case(
     heads: Heads,
     position: int,
     layout: str,
-    norm: bool,
+    norm: bool | str,
     window: int = 0,
     softcap: float = 0.0,
     sinks: bool = False,
@@ -236,7 +241,9 @@ def _step_case(
         "cache": (width_k, width_v),
     }
     shapes |= {"sinks": (n_head,)} if sinks else {}
-    if norm:
+    if norm == "rows":
+        shapes |= {"q_norm": (n_head * head_dim,), "k_norm": (width_k,)}
+    elif norm:
         shapes |= {"q_norm": (head_dim,), "k_norm": (head_dim,)}
     attrs: dict[str, Attr] = {
         "n_head": n_head,
@@ -251,7 +258,8 @@ def _step_case(
         "softcap": softcap,
         **more,
     }
-    rest = f"@{position}-{layout}-w{window}-c{softcap:g}{'-norm' if norm else ''}"
+    words = "-norm" * bool(norm) + "-rows" * (norm == "rows")
+    rest = f"@{position}-{layout}-w{window}-c{softcap:g}{words}"
     name = _case_name(heads, rest, sinks)
     name += "".join(f"-{k}{v}" for k, v in more.items())
     return Case(name, shapes, attrs, position=position, nmse=1e-9)
@@ -311,6 +319,7 @@ ATTENTION_STEP = OpDef(
         "eps": AttrSpec(float, 0.0),
         "slope": AttrSpec(float, 0.0),
         "length": AttrSpec(int, 1),
+        "v_norm": AttrSpec(bool, False),
     },
     optional=("q_norm", "k_norm", "freq_factors", "sinks"),
     weights=("q_norm", "k_norm", "freq_factors", "sinks"),
@@ -328,6 +337,10 @@ ATTENTION_STEP = OpDef(
         _step_case((6, 1, 320), 20, "neox", norm=True),
         _step_case((2, 1, 520), 3, "norm", norm=True),
         _step_case((5, 1, 20), 9, "neox", norm=False, n_rot=0),
+        _step_case((6, 2, 32), 40, "neox", norm="rows"),
+        _step_case((8, 1, 128), 270, "norm", norm="rows"),
+        _step_case((3, 1, 20), 7, "neox", norm=True, v_norm=True),
+        _step_case((8, 2, 64), 300, "neox", norm=True, v_norm=True),
         _step_case((6, 3, 32), 41, "norm", norm=True, n_rot=20, slope=0.4, length=16),
         _step_case((8, 2, 64), 40, "neox", norm=False, window=30, sinks=True),
         _step_case((8, 1, 64), 330, "neox", norm=False, sinks=True),

@@ -332,8 +332,13 @@ def value_dim(b: CpuBuilder, node: Node) -> int:
 def lower_attention_step(b: CpuBuilder, node: Node) -> None:
     """What lies between the q/k/v product and attention in one call, then attention."""
     attrs: dict[str, Any] = b.attrs(node)
-    k_cache, v_cache = b.state(node.inputs["cache"])
     norms = {port: node.inputs.get(port) for port in ("q_norm", "k_norm")}
+    of_rows = norms["q_norm"] and b.graph.weights[norms["q_norm"]].shape != (attrs["head_dim"],)
+    if of_rows or attrs["v_norm"]:
+        # No rule of CPU_RULES makes such a node: the norms are calls of their own here.
+        b.run_in_numpy(node)
+        return
+    k_cache, v_cache = b.state(node.inputs["cache"])
     q = b.rows_temp(node.inputs["qkv"], attrs["n_head"] * attrs["head_dim"])
     b.require_scratch(attrs["n_head_kv"] * attrs["head_dim"], "A token's keys")
     b.emit(

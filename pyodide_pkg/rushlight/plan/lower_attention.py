@@ -108,7 +108,7 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
     """Everything between the q/k/v product and the output product of one token."""
     attrs = b.attrs(node)
     fours = _head_fours(b, node, attrs)
-    n_head = _int(attrs, "n_head")
+    n_head, head_dim = _int(attrs, "n_head"), _int(attrs, "head_dim")
     has_norm = "q_norm" in node.inputs
     norms = [
         b.weights.vector(node.inputs[port]) if has_norm else b.weights.zero()
@@ -124,6 +124,8 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         "N_ROT": _int(attrs, "n_rot"),
         "NEOX": attrs["layout"] == "neox",
         "HAS_NORM": has_norm,
+        "ROW_NORM": has_norm and b.graph.weights[node.inputs["q_norm"]].shape[0] > head_dim,
+        "V_NORM": bool(attrs["v_norm"]),
         "EPS": float(attrs["eps"]),  # type: ignore[arg-type]
         "SLOPE": float(attrs["slope"]),  # type: ignore[arg-type]
         "LENGTH": _int(attrs, "length"),
