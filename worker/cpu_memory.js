@@ -34,17 +34,36 @@ export class KernelMemory {
     const more = Math.ceil(nBytesMore / PAGE_BYTES);
     /** Whether addresses have 64 bits, which costs the kernels a check at each access. */
     this.isWide = initial + more > MAX_PAGES;
+    this.#memory = this.#allocate(initial, initial + more, isShared);
+  }
+
+  /**
+   * A shared memory takes the address space of its maximum at once, so a browser that is short of it
+   * is asked for less.
+   * @param {number} initial
+   * @param {number} least
+   * @param {boolean} shared
+   */
+  #allocate(initial, least, shared) {
     const limit = this.isWide ? MAX_WIDE_PAGES : MAX_PAGES;
-    const maximum = Math.min(initial + Math.max(SPARE_PAGES, more), limit);
-    const limits = this.isWide
-      ? { address: "i64", initial: BigInt(initial), maximum: BigInt(maximum), shared: isShared }
-      : { initial, maximum, shared: isShared };
-    try {
-      this.#memory = new WebAssembly.Memory(/** @type {any} */ (limits));
-    } catch (error) {
-      const message = `The browser gave no memory of ${formatBytes(nBytes)} for this model: ${error}`;
-      throw new Failure("out_of_device_memory", message, "Close other tabs, or use a smaller model.");
+    let failure;
+    for (const wanted of [initial + SPARE_PAGES, least]) {
+      const maximum = Math.max(Math.min(wanted, limit), least);
+      try {
+        return new WebAssembly.Memory(/** @type {any} */ (this.#descriptor(initial, maximum, shared)));
+      } catch (error) {
+        failure = error;
+      }
     }
+    const size = formatBytes(initial * PAGE_BYTES);
+    const message = `The browser gave no memory of ${size} for this model: ${failure}`;
+    throw new Failure("out_of_device_memory", message, "Close other tabs, or use a smaller model.");
+  }
+
+  /** @param {number} initial @param {number} maximum @param {boolean} shared */
+  #descriptor(initial, maximum, shared) {
+    if (!this.isWide) return { initial, maximum, shared };
+    return { address: "i64", initial: BigInt(initial), maximum: BigInt(maximum), shared };
   }
 
   get wasm() {

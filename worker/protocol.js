@@ -170,7 +170,7 @@ export const PROTOCOL_VERSION = 2;
 
 /**
  * @typedef {object} Profile
- * @property {string} text Time, bytes and share of every GPU kernel, as a table of fixed width.
+ * @property {string} text Time, bytes and share of every kernel, as a table of fixed width.
  */
 
 /**
@@ -188,8 +188,8 @@ export const PROTOCOL_VERSION = 2;
  * @property {() => Promise<Envelope<null>>} reset Forgets the conversation (clears the KV cache).
  * @property {() => Promise<Envelope<null>>} unload Frees the model and its device memory.
  * @property {() => Promise<Envelope<Report>>} report
- * @property {() => Promise<Envelope<Profile>>} profile Runs a short reply of its own, each GPU kernel
- *   timed; the conversation is left alone. Fails with "invalid_input" on the CPU.
+ * @property {() => Promise<Envelope<Profile>>} profile Runs a short reply of its own, each kernel
+ *   timed; the conversation is left alone. Fails with "invalid_input" in numpy.
  */
 
 /**

@@ -69,6 +69,21 @@ const jobs = {
     return { envelopes, notes, stepMs, heapBytes: heapBytes(), heapBefore };
   },
 
+  /** Loads a model as the page does, in a browser that gives the CPU so little memory. */
+  async loadInto({ url, maxBytes }) {
+    const { engine, cpu } = await startRuntime("cpu", ({ label }) => say(label));
+    if (cpu) cpu.maxBytes = maxBytes;
+    const source = await openSource({ kind: "url", url });
+    const read = source.read.bind(source);
+    let nRead = 0;
+    source.read = (offset, n) => {
+      nRead += n;
+      return read(offset, n);
+    };
+    const json = await engine.load_model(source, source.name, "cpu", "auto", 1, () => {});
+    return { envelope: JSON.parse(json), nRead };
+  },
+
   /** Reads ranges of a source: what each gave, as a list of bytes, or the failure. */
   async read({ url, blob, ranges, size }) {
     const source = await openSource(

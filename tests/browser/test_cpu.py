@@ -139,6 +139,17 @@ def test_int8_is_the_default_and_near(harness: Any) -> None:
 
 
 @pytest.mark.gemma
+def test_a_model_too_large_is_refused_before_its_weights(harness: Any, gemma_path: Path) -> None:
+    with SiteServer(gemma_path.parent, is_shared=True) as server:
+        answer = harness("loadInto", url=server.url + gemma_path.name, maxBytes=100_000_000)
+    error = answer["value"]["envelope"]["error"]
+    assert error["code"] == "out_of_device_memory"
+    assert "take 0.25 GB" in error["message"] and "ends at 0.10 GB" in error["message"]
+    assert "smaller" in error["hint"]
+    assert answer["value"]["nRead"] < 16 << 20  # header and tokenizer
+
+
+@pytest.mark.gemma
 @pytest.mark.slow
 def test_weights_lie_in_the_kernels_memory_as_in_the_file(harness: Any, gemma_path: Path) -> None:
     """Once, and never in Python's heap, which grows by the header and the tokenizer."""

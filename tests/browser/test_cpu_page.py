@@ -61,6 +61,17 @@ def facts(tab: Page) -> dict[str, str]:
     return dict(zip(names, values, strict=True))
 
 
+def profiled(tab: Page) -> str:
+    """The profile of one reply, from the open page's settings."""
+    tab.get_by_test_id("settings-button").click()
+    tab.get_by_test_id("report").locator("summary").click()
+    tab.get_by_test_id("profile-button").click()
+    expect(tab.get_by_test_id("profile-text")).to_contain_text("decode", timeout=READY_MS)
+    text = tab.get_by_test_id("profile-text").inner_text()
+    tab.get_by_test_id("settings-done").click()
+    return text
+
+
 def test_threads_are_shown_and_can_be_set(browser: Browser, small_site: Path) -> None:
     with (
         SiteServer(small_site) as server,
@@ -73,6 +84,7 @@ def test_threads_are_shown_and_can_be_set(browser: Browser, small_site: Path) ->
         assert "relaxed SIMD, 8-bit activations" in found["Kernels"]
         assert "matmul" in found["Accelerated"] and "attention" in found["Accelerated"]
         assert found["By numpy"] == "nothing"
+        assert "matmul blk.*.ffn_up.weight" in profiled(tab)
         tab.get_by_test_id("settings-button").click()
         tab.get_by_test_id("setting-threads").fill("1")
         tab.get_by_test_id("setting-threads").blur()

@@ -63,8 +63,10 @@ class KernelHost(Protocol):
 
     max_bytes: int
     """The most that a memory can hold."""
-    kernel_ms: float
-    """Time spent in the kernels so far."""
+
+    @property
+    def kernel_ms(self) -> float:
+        """Time spent in the kernels so far."""
 
     async def create(self, n_bytes: int, n_bytes_more: int) -> None:
         """Make a memory of so many bytes, zeros, that can ``grow`` by ``n_bytes_more`` at least,
