@@ -37,7 +37,7 @@ SUM_ERROR = 2e-6
 #: Energy of what rounding activations to 8 bits adds, relative to that of products of as large but
 #: unrelated vectors.
 INT8_NMSE = 1e-4
-#: Columns: a panel holds 2048, so the last of each line takes more than one.
+#: Columns: a panel holds 1024, so the last of each line takes more than one.
 COLS_1 = (36, 33, 896, 1)
 COLS_32 = (32, 96, 896, 1152, 2080)
 COLS_256 = (256, 768, 1280, 2304)

@@ -9,7 +9,7 @@ u32 share_groups(const struct product *p, u32 n_threads) {
     u32 work = SHARE_WEIGHTS / (GROUP_ROWS * p->n_cols * p->n_tokens) + 1;
     u32 fair = n_groups(p->n_rows) / (SHARES_PER_THREAD * n_threads) + 1;
     u32 share = min_u32(work, fair);
-    return p->n_tokens == 1 ? share : (share + PAIR - 1) / PAIR * PAIR;
+    return p->n_tokens == 1 ? share : (share + BATCH - 1) / BATCH * BATCH;
 }
 
 // The tokens of `p` from `token` on, as many as a pass takes.
@@ -35,11 +35,10 @@ void multiply(const struct product *p, bool is_exact, u32 first, u32 stop, void 
     }
     for (u32 token = 0; token < p->n_tokens; token += PASS_TOKENS) {
         struct product pass = pass_of(p, token);
-        for (u32 index = first; index < stop; index += PAIR) {
-            struct group pair[PAIR] = {group_at(p, index),
-                                       group_at(p, min_u32(index + 1, stop - 1))};
-            if (is_exact) matmul_exact(&pass, pair, scratch);
-            else matmul_int8(&pass, pair, scratch);
+        for (u32 index = first; index < stop; index += BATCH) {
+            struct batch b = batch_at(p, index, stop);
+            if (is_exact) matmul_exact(&pass, &b, scratch);
+            else matmul_int8(&pass, &b, scratch);
         }
     }
 }

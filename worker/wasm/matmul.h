@@ -2,10 +2,7 @@
 #pragma once
 #include "product.h"
 
-enum {
-    PASS_TOKENS = 1024,  // whose sums fit into a thread's scratch
-    PAIR = 2,            // groups that are unpacked together; the last may be one twice over
-};
+enum { PASS_TOKENS = 1024 };  // whose sums fit into a thread's scratch
 
 // Any number of tokens with groups first .. stop of the weight.
 void multiply(const struct product *p, bool is_exact, u32 first, u32 stop, void *scratch);
@@ -15,13 +12,12 @@ u32 share_groups(const struct product *p, u32 n_threads);
 // Of one token with groups first .. stop.
 void matvec_exact(const struct product *p, u32 first, u32 stop, void *scratch);
 void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch);
-// Of at most PASS_TOKENS tokens with a pair of groups.
-void matmul_exact(const struct product *p, const struct group *groups, void *scratch);
-void matmul_int8(const struct product *p, const struct group *groups, void *scratch);
+// Of at most PASS_TOKENS tokens with a batch of groups.
+void matmul_exact(const struct product *p, const struct batch *b, void *scratch);
+void matmul_int8(const struct product *p, const struct batch *b, void *scratch);
 
-// y of a pair and all tokens, from totals[token][group].
-INLINE void put_pair(const struct product *p, const struct group *groups, const v128_t *totals) {
-    u32 n = groups[0].row == groups[1].row ? 1 : PAIR;
+// y of a batch and all tokens, from totals[token][group].
+INLINE void put_batch(const struct product *p, const struct batch *b, const v128_t *totals) {
     for (u32 token = 0; token < p->n_tokens; token++)
-        for (u32 k = 0; k < n; k++) put(p, &groups[k], token, totals[token * PAIR + k]);
+        for (u32 k = 0; k < b->n; k++) put(p, &b->group[k], token, totals[token * BATCH + k]);
 }

@@ -3,15 +3,15 @@
 #include "panel.h"
 #include "unpack.h"
 
-enum { EXACT_COLS = 256, EXACT_PANELS = 2, EXACT_TOKENS = 4 };
+enum { EXACT_COLS = 256, EXACT_TOKENS = 2 };
 
 // Scratch: weights by rows, then panels [panel][column] of four rows.
 struct exact {
     f32 rows[GROUP_ROWS][EXACT_COLS];
-    v128_t panels[EXACT_PANELS][EXACT_COLS];
+    v128_t panels[BATCH][EXACT_COLS];
     v128_t totals[];  // [token][panel]
 };
-_Static_assert(sizeof(struct exact) + PASS_TOKENS * EXACT_PANELS * 16 <= SCRATCH_BYTES, "scratch");
+_Static_assert(sizeof(struct exact) + PASS_TOKENS * BATCH * 16 <= SCRATCH_BYTES, "scratch");
 
 // Unpacks n_cols columns of a group from `col` on; zeros follow, up to whole vectors.
 static void unpack_group(const struct product *p, unpack_kernel *unpack, const struct group *g,
@@ -56,13 +56,13 @@ void matvec_exact(const struct product *p, u32 first, u32 stop, void *scratch) {
 // Adds the products of n_cols columns to totals[token][panel].
 INLINE void exact_tile(v128_t *totals, const struct exact *s, const f32 *const *x, u32 n_tokens,
                        u32 n_cols) {
-    u32 n = n_tokens * EXACT_PANELS;
-    v128_t total[EXACT_TOKENS * EXACT_PANELS];
+    u32 n = n_tokens * BATCH;
+    v128_t total[EXACT_TOKENS * BATCH];
     UNROLLED for (u32 i = 0; i < n; i++) total[i] = totals[i];
     ROLLED for (u32 col = 0; col < n_cols; col++) {
         UNROLLED for (u32 i = 0; i < n; i++) {
-            v128_t part = wasm_v128_load32_splat(x[i / EXACT_PANELS] + col);
-            total[i] = v_madd(s->panels[i % EXACT_PANELS][col], part, total[i]);
+            v128_t part = wasm_v128_load32_splat(x[i / BATCH] + col);
+            total[i] = v_madd(s->panels[i % BATCH][col], part, total[i]);
         }
     }
     UNROLLED for (u32 i = 0; i < n; i++) totals[i] = total[i];
@@ -77,26 +77,26 @@ static void turn_panel(v128_t *panel, const f32 *rows, u32 n_cols) {
     }
 }
 
-void matmul_exact(const struct product *p, const struct group *groups, void *scratch) {
+void matmul_exact(const struct product *p, const struct batch *b, void *scratch) {
     struct exact *s = scratch;
     unpack_kernel *unpack = unpack_of(p->type);
-    for (u32 i = 0; i < p->n_tokens * EXACT_PANELS; i++) s->totals[i] = zeros();
+    for (u32 i = 0; i < p->n_tokens * BATCH; i++) s->totals[i] = zeros();
     for (u32 col = 0; col < p->n_cols; col += EXACT_COLS) {
         u32 n_cols = min_u32(EXACT_COLS, p->n_cols - col), token = 0;
-        for (u32 k = 0; k < EXACT_PANELS; k++) {
-            unpack_group(p, unpack, &groups[k], col, n_cols, s->rows[0]);
+        for (u32 k = 0; k < BATCH; k++) {
+            unpack_group(p, unpack, &b->group[k], col, n_cols, s->rows[0]);
             turn_panel(s->panels[k], s->rows[0], n_cols);
         }
         for (; token + EXACT_TOKENS <= p->n_tokens; token += EXACT_TOKENS) {
             const f32 *rows[EXACT_TOKENS];
             UNROLLED for (u32 i = 0; i < EXACT_TOKENS; i++)
                 rows[i] = (const f32 *)x_row(p, token + i) + col;
-            exact_tile(s->totals + token * EXACT_PANELS, s, rows, EXACT_TOKENS, n_cols);
+            exact_tile(s->totals + token * BATCH, s, rows, EXACT_TOKENS, n_cols);
         }
         for (; token < p->n_tokens; token++) {
             const f32 *row = (const f32 *)x_row(p, token) + col;
-            exact_tile(s->totals + token * EXACT_PANELS, s, &row, 1, n_cols);
+            exact_tile(s->totals + token * BATCH, s, &row, 1, n_cols);
         }
     }
-    put_pair(p, groups, s->totals);
+    put_batch(p, b, s->totals);
 }

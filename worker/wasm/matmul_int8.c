@@ -6,17 +6,16 @@
 #include "tile.h"
 
 struct fast {
-    struct panel panels[TILE_PANELS];
+    struct panel panels[BATCH];
     v128_t totals[];  // [token][panel]
 };
-_Static_assert(sizeof(struct fast) + PASS_TOKENS * TILE_PANELS * 16 <= SCRATCH_BYTES, "scratch");
-_Static_assert((int)TILE_PANELS == (int)PAIR, "a pair of groups");
+_Static_assert(sizeof(struct fast) + PASS_TOKENS * BATCH * 16 <= SCRATCH_BYTES, "scratch");
 
 // One token by way of panels.
 static void matvec_packed(const struct product *p, u32 first, u32 stop, void *scratch) {
-    for (u32 index = first; index < stop; index += PAIR) {
-        struct group pair[PAIR] = {group_at(p, index), group_at(p, min_u32(index + 1, stop - 1))};
-        matmul_int8(p, pair, scratch);
+    for (u32 index = first; index < stop; index += BATCH) {
+        struct batch b = batch_at(p, index, stop);
+        matmul_int8(p, &b, scratch);
     }
 }
 
@@ -59,22 +58,22 @@ void matvec_int8(const struct product *p, u32 first, u32 stop, void *scratch) {
     entries[p->type].matvec(p, first, stop, scratch);
 }
 
-void matmul_int8(const struct product *p, const struct group *groups, void *scratch) {
+void matmul_int8(const struct product *p, const struct batch *b, void *scratch) {
     struct fast *s = scratch;
     const struct entry *entry = &entries[p->type];
     const struct quant *q = entry->quant;
     enum dots how = wide_dots();
     bool split = q->is_wide && is_split(how);
     u32 runs = p->n_cols / RUN;
-    for (u32 i = 0; i < p->n_tokens * TILE_PANELS; i++) s->totals[i] = zeros();
+    for (u32 i = 0; i < p->n_tokens * BATCH; i++) s->totals[i] = zeros();
     for (u32 run = 0; run < runs; run += PANEL_RUNS) {
         u32 n = min_u32(PANEL_RUNS, runs - run), bytes = run * RUN / q->block_size * q->type_size;
-        for (u32 k = 0; k < TILE_PANELS; k++)
-            entry->pack(&s->panels[k], groups[k].weight + bytes, groups[k].stride, n, how);
+        for (u32 k = 0; k < BATCH; k++)
+            entry->pack(&s->panels[k], b->group[k].weight + bytes, b->group[k].stride, n, how);
         u32 x_at = run * X_BLOCK;
         if (split) tiles(s->totals, s->panels, p, x_at, n, RUN, true);
         else if (q->group == RUN) tiles(s->totals, s->panels, p, x_at, n, RUN, false);
         else tiles(s->totals, s->panels, p, x_at, n, RUN / 2, false);
     }
-    put_pair(p, groups, s->totals);
+    put_batch(p, b, s->totals);
 }

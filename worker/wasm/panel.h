@@ -13,7 +13,7 @@ enum { PANEL_COLS = 2 };
 #endif
 enum {
     PANEL_VECTORS = RUN / PANEL_COLS,  // of a run; codes that are split in two take twice as many
-    PANEL_RUNS = 64,                   // unpacked at a time: two panels fit a core's first cache
+    PANEL_RUNS = 32,                   // unpacked at a time: a batch fits a core's first cache
 };
 
 struct panel {

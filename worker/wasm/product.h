@@ -50,6 +50,20 @@ INLINE struct group group_at(const struct product *p, u32 index) {
     return (struct group){p->weight + (usize)row * p->row_bytes, 0, row, 1};
 }
 
+// Groups that are unpacked together for many tokens; where fewer are left, the last one is there
+// several times.
+enum { BATCH = 4 };
+struct batch {
+    struct group group[BATCH];
+    u32 n;
+};
+
+INLINE struct batch batch_at(const struct product *p, u32 first, u32 stop) {
+    struct batch b = {.n = min_u32(BATCH, stop - first)};
+    for (u32 i = 0; i < BATCH; i++) b.group[i] = group_at(p, first + min_u32(i, b.n - 1));
+    return b;
+}
+
 // Reads a word of each cache line of a group: it is on its way while the one before is multiplied.
 // Long rows are streams that the machine foresees by itself.
 INLINE void touch(const struct product *p, u32 index) {
