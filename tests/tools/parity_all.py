@@ -1,7 +1,7 @@
 """Compare every backend with the reference data and print one table.
 
-numpy and the CPU kernels, natively and in the page, answer every item. Software GPUs are slow, so they answer the
-items of SAMPLE, unless ``--all`` is given or the adapter is hardware. Exit status 1 if any
+numpy and the CPU kernels, natively and in the page, answer every item. Software GPUs are slow, so
+they answer the items of SAMPLE, unless ``--all`` is given or the adapter is hardware. Exit status 1 if any
 backend disagrees or could not be asked.
 """
 

@@ -47,7 +47,8 @@ class NumpyMemory:
     def value(self, address: int, shape: tuple[int, ...], name: str) -> NDArray[Any]:
         """An activation, or ids (also those that an op before gave)."""
         raw = self._host.read(address, 4 * int(np.prod(shape)))
-        return raw.view(self._dtypes.get(name, np.float32)).reshape(shape).copy()
+        values: NDArray[Any] = raw.view(self._dtypes.get(name, np.float32))
+        return values.reshape(shape).copy()
 
     def weight(self, address: int, name: str) -> NDArray[np.float32]:
         """A tensor's float32 values; they lie in memory as in the file."""
