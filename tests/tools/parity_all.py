@@ -1,8 +1,8 @@
 """Compare every backend with the reference data and print one table.
 
 numpy and the CPU kernels, natively and in the page, answer every item. Software GPUs are slow, so
-they answer the items of SAMPLE, unless ``--all`` is given or the adapter is hardware. Exit status 1 if any
-backend disagrees or could not be asked.
+they answer the items of SAMPLE, unless ``--all`` is given or the adapter is hardware. Exit status
+1 if any backend disagrees or could not be asked.
 """
 
 from __future__ import annotations
