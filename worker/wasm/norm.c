@@ -22,7 +22,8 @@ void k_joint_norm(const struct joint_norm_args *a, struct team *t) {
             branch = normed;
         }
         map_values(x, branch, sum, n, v_const(0), op_add);
-        if (a->y) rms_norm_values(sum, weight_of(a->weight, 0, 1, n), f32_at(a->y) + start, n, a->eps);
+        const f32 *weight = weight_of(a->weight, 0, 1, n);
+        if (a->y) rms_norm_values(sum, weight, f32_at(a->y) + start, n, a->eps);
     }
 }
 

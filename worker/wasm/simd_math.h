@@ -75,8 +75,9 @@ INLINE void v_store_part(float *p, v128_t v, uint32_t n) {
     if (n > 2) wasm_v128_store32_lane(p + 2, v, 2);
 }
 
-// e^x: x = n ln2 + r, a polynomial of r (Cephes), n added to the exponent. Below -87.3 it is 0.
-INLINE v128_t v_exp(v128_t x) {
+// e^x, 0 below `least` (-87.3 or more): x = n ln2 + r, a polynomial of r (Cephes), n added to the
+// exponent.
+INLINE v128_t v_exp_above(v128_t x, float least) {
     v128_t n = wasm_f32x4_nearest(wasm_f32x4_mul(x, v_const(1.44269504f)));
     v128_t r = v_sub_mul(x, n, v_const(0.693359375f));
     r = v_sub_mul(r, n, v_const(-2.12194440e-4f));
@@ -88,9 +89,11 @@ INLINE v128_t v_exp(v128_t x) {
     p = wasm_f32x4_add(v_madd(wasm_f32x4_mul(r, r), p, r), v_const(1.0f));
     v128_t power = wasm_i32x4_shl(wasm_i32x4_trunc_sat_f32x4(n), 23);
     v128_t y = wasm_i32x4_add(p, power);
-    y = wasm_v128_andnot(y, wasm_f32x4_lt(x, v_const(-87.3f)));
+    y = wasm_v128_andnot(y, wasm_f32x4_lt(x, v_const(least)));
     return wasm_v128_bitselect(v_const(__builtin_inff()), y, wasm_f32x4_gt(x, v_const(88.72283f)));
 }
+
+INLINE v128_t v_exp(v128_t x) { return v_exp_above(x, -87.3f); }
 
 // 1 / (1 + e^-x).
 INLINE v128_t v_sigmoid(v128_t x) {
@@ -130,17 +133,27 @@ INLINE v128_t v_erf(v128_t x) {
     return wasm_f32x4_div(wasm_f32x4_mul(p, at), q);
 }
 
-// Eight float16 to float32. The half's bits become a float32 whose exponent is 112 too small (so
-// subnormals come out by themselves); an exponent of all ones is widened first, and stays.
+// Eight float16 to float32; minus zero becomes zero. The half's exponent grows by 112, or by 224
+// where it is all ones. A subnormal half takes the exponent of the smallest normal one, which is
+// then subtracted: as a subnormal float on the way it would cost a hundred cycles.
 INLINE void v_from_f16(v128_t halves, v128_t *low, v128_t *high) {
-    v128_t top = wasm_v128_and(wasm_i16x8_shr(halves, 3), v_kept(wasm_i16x8_splat((int16_t)0x8fff)));
-    v128_t size = wasm_v128_and(halves, v_kept(wasm_i16x8_splat(0x7fff)));
-    v128_t special = wasm_i16x8_gt(size, v_kept(wasm_i16x8_splat(0x7bff)));
-    top = wasm_v128_or(top, wasm_v128_and(special, v_kept(wasm_i16x8_splat(0x7f80))));
-    v128_t bottom = wasm_i16x8_shl(halves, 13);
-    v128_t scale = v_const(0x1p112f);
-    *low = wasm_f32x4_mul(wasm_i16x8_shuffle(bottom, top, 0, 8, 1, 9, 2, 10, 3, 11), scale);
-    *high = wasm_f32x4_mul(wasm_i16x8_shuffle(bottom, top, 4, 12, 5, 13, 6, 14, 7, 15), scale);
+#define HALVES(x) v_kept(wasm_i16x8_splat((int16_t)(x)))
+    v128_t size = wasm_v128_and(halves, HALVES(0x7fff)), bias = HALVES(112 << 7);
+    v128_t special = wasm_v128_and(wasm_i16x8_gt(size, HALVES(0x7bff)), bias);
+    v128_t is_small = wasm_i16x8_lt(size, HALVES(0x400));
+    v128_t top = wasm_v128_and(wasm_i16x8_shr(halves, 3), HALVES(0x8fff));
+    top = wasm_i16x8_add(wasm_i16x8_add(top, bias), special);
+    top = wasm_i16x8_add(top, wasm_v128_and(is_small, HALVES(1 << 7)));
+    v128_t least = wasm_v128_or(wasm_v128_and(halves, HALVES(0x8000)), HALVES(113 << 7));
+    least = wasm_v128_and(least, is_small);
+    v128_t bottom = wasm_i16x8_shl(halves, 13), zero = v_const(0);
+#define LOW(a, b) wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+    *low = wasm_f32x4_sub(LOW(bottom, top), LOW(zero, least));
+    *high = wasm_f32x4_sub(HIGH(bottom, top), HIGH(zero, least));
+#undef LOW
+#undef HIGH
+#undef HALVES
 }
 
 // Four float32 to float16, in the low halves of four u32.
