@@ -20,6 +20,8 @@ from tests.tools.backends import floor_executor
 
 TOLERANCE = 2e-4
 """Of a row's range, with a float32 cache."""
+HALF_TOLERANCE = 2e-3
+"""The same, with a float16 cache."""
 ENTRIES = {entry["name"]: entry for entry in entries()}
 RUNS = [
     pytest.param(name, kind, device, id=f"{name}-{kind}-{device}")
@@ -32,8 +34,8 @@ RUNS = [
 ]
 
 
-def load(name: str, kind: str, device: str) -> Model:
-    options: dict[str, Any] = {"kv_dtype": "f32", "n_batch": 16, "n_ctx": ENTRIES[name]["n_ctx"]}
+def load(name: str, kind: str, device: str, kv_dtype: str = "f32") -> Model:
+    options: dict[str, Any] = {"kv_dtype": kv_dtype, "n_batch": 16, "n_ctx": ENTRIES[name]["n_ctx"]}
     device, _, variant = device.partition("-")
     executor: Any = floor_executor() if device == "gpu" else device
     model = Model.load(model_bytes(name, kind), executor, variant=variant or "auto", **options)
@@ -67,4 +69,14 @@ def test_chunks_decoding_and_greedy_text_are_the_reference_s(
         text = model.generate(ids, max_tokens=len(prompt["greedy"]), temperature=0, ignore_eos=True)
         text.text()
         assert text.ids == prompt["greedy"].tolist()
+    model.close()
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_half_precision_cache_stays_close(name: str) -> None:
+    model = load(name, "f32", "cpu-exact", kv_dtype="f16")
+    prompt = golden(name, "f32")[-1]
+    got = model.logits(prompt["ids"].tolist())[-len(prompt["rows"]) :]
+    span = np.ptp(prompt["logits"], axis=-1)
+    assert (np.abs(got - prompt["logits"]).max(axis=-1) <= HALF_TOLERANCE * span).all()
     model.close()
