@@ -16,6 +16,7 @@ from rushlight.gguf.config import ModelConfig, read_config
 from rushlight.gguf.reader import GgufFile
 from rushlight.graph.builder import GraphBuilder
 from rushlight.graph.ir import Graph
+from rushlight.graph.rewrite import CPU_RULES, apply_rules, fuse
 from rushlight.models import build_graph
 from tests.tools.arch_files import model_bytes
 from tests.unit.gguf_bytes import unpack_gguf, write_gguf
@@ -145,3 +146,36 @@ def test_fused_tensors_reach_the_graph_as_views() -> None:
     weights = graph_of(opened("phi3")).weights
     assert weights["blk.0.ffn_up.weight[64:128]"].shape == (64, 96)
     assert "blk.0.ffn_up.weight" not in weights
+
+
+def attention_graph(q_groups: int, k_groups: int) -> Graph:
+    """One attention layer of 4 heads on 2 with norms of q and k over so many groups."""
+    widths = {"q": 64, "k": 32, "v": 32}
+    shapes = {f"{part}.weight": (n, 32) for part, n in widths.items()}
+    shapes |= {"embd": (9, 32), "head.weight": (9, 64)}
+    shapes |= {"q_norm": (64 // q_groups,), "k_norm": (32 // k_groups,)}
+    g = GraphBuilder("made-up", shapes)
+    x = g.embed("embd")
+    q, k, v = (g.linear(x, part) for part in widths)
+    q, k = g.rms_norm(q, "q_norm", 1e-6, q_groups), g.rms_norm(k, "k_norm", 1e-6, k_groups)
+    heads = {"n_head": 4, "n_head_kv": 2, "head_dim": 16, "scale": 0.25}
+    y = g.attention(q, k, v, g.kv_state("kv.0", 32, 32), **heads)
+    return g.build(logits=g.linear(g.select_outputs(y), "head"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "is_fused"), [((4, 2), True), ((1, 1), True), ((4, 1), False), ((1, 2), False)]
+)
+def test_a_step_takes_norms_of_one_kind_only(groups: tuple[int, int], is_fused: bool) -> None:
+    ops = [node.op for node in fuse(attention_graph(*groups), "decode").nodes]
+    assert ("attention_step" in ops) is is_fused
+    cpu = [node.op for node in apply_rules(attention_graph(*groups), CPU_RULES).nodes]
+    assert ("attention_step" in cpu) is (groups == (4, 2))
+
+
+def test_layers_that_share_a_cache_read_it_after_the_step_that_writes_it() -> None:
+    nodes = fuse(graph_of(opened("gemma4")), "decode").nodes
+    steps = {n.outputs["cache"]: i for i, n in enumerate(nodes) if n.op == "attention_step"}
+    shared = [(i, n.inputs["cache"]) for i, n in enumerate(nodes) if n.op == "attention"]
+    assert len(steps) == len(shared) == 2
+    assert all(steps[cache] < i for i, cache in shared)
