@@ -99,7 +99,7 @@ NORM_QKV_MATMUL = OpDef(
     attrs=EPS,
     weights=("norm", *_QKV_PORTS),
     cases=(
-        # Of the shapes of a case of qkv_matmul: where this op runs as its parts, so does the kernel.
+        # The shapes of a case of qkv_matmul: where this op runs as its parts, so does the kernel.
         _qkv_case(("Q5_0", "Q5_0", "Q8_0"), (96, 32, 32), 256),
         _qkv_case(("Q5_0", "Q5_0", "Q8_0"), (96, 32, 32), 896),
         _qkv_case(("F32", "F32", "F32"), (36, 8, 6), 36),
