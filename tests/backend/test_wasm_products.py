@@ -293,4 +293,6 @@ def test_a_token_of_zeros_and_one_that_is_no_number(build: str) -> None:
 
 
 def test_the_codebooks_are_those_of_the_engine() -> None:
-    assert wasm_grids.HEADER.read_text(encoding="utf-8") == wasm_grids.header()
+    for file, names in wasm_grids.HEADERS.items():
+        text = (wasm_grids.QUANTS / file).read_text(encoding="utf-8")
+        assert text == wasm_grids.header(names)

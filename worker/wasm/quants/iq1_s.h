@@ -6,9 +6,7 @@
 
 // 16 codes: 8 * (-1, 0 or 1), and what the shift and the offset add.
 INLINE v128_t iq1_values(u32 first, u32 second, v128_t addend) {
-    struct run is = codes_of_8(GRID_IQ1_S[first], GRID_IQ1_S[second]);
-    v128_t eights = V_OR(V_AND(is.low, BYTES(8)), V_AND(is.high, BYTES(16)));
-    return wasm_i8x16_add(eights, addend);
+    return wasm_i8x16_add(two_eights(IQ1_VECTORS, first, second), addend);
 }
 
 // What a code counts more than 8 * (code of the grid): -8, the offset, and 1 or -1.

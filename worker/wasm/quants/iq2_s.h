@@ -10,8 +10,8 @@ INLINE struct run iq2_s_codes(const u8 *block, u32 run) {
     const u8 *low = block + 2 + 4 * run;
     u32 high = block[66 + run], index[4];
     for (u32 i = 0; i < 4; i++) index[i] = low[i] | (high >> 2 * i & 3) << 8;
-    struct run sizes = {iq2_values(GRID_IQ2_S[index[0]], GRID_IQ2_S[index[1]]),
-                        iq2_values(GRID_IQ2_S[index[2]], GRID_IQ2_S[index[3]])};
+    struct run sizes = {two_eights(IQ2_S_VECTORS, index[0], index[1]),
+                        two_eights(IQ2_S_VECTORS, index[2], index[3])};
     return with_signs(sizes, word(block + 34 + 4 * run));
 }
 

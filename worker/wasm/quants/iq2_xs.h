@@ -12,8 +12,8 @@ INLINE struct run iq2_xs_codes(const u8 *block, u32 run) {
         q[i] = half_word(block + 2 + 8 * run + 2 * i);
         signs |= (q[i] >> 9) << 7 * i;
     }
-    struct run sizes = {iq2_values(GRID_IQ2_XS[q[0] & 511], GRID_IQ2_XS[q[1] & 511]),
-                        iq2_values(GRID_IQ2_XS[q[2] & 511], GRID_IQ2_XS[q[3] & 511])};
+    struct run sizes = {two_eights(IQ2_XS_VECTORS, q[0] & 511, q[1] & 511),
+                        two_eights(IQ2_XS_VECTORS, q[2] & 511, q[3] & 511)};
     return with_signs(sizes, even_signs(signs));
 }
 

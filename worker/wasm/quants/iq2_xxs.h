@@ -13,8 +13,8 @@ INLINE void iq2_xxs_scales(const u8 *block, u32 stride, struct scales *s) {
 
 INLINE struct run iq2_xxs_codes(const u8 *block, u32 run) {
     const u8 *index = block + 2 + 8 * run;
-    struct run sizes = {iq2_values(GRID_IQ2_XXS[index[0]], GRID_IQ2_XXS[index[1]]),
-                        iq2_values(GRID_IQ2_XXS[index[2]], GRID_IQ2_XXS[index[3]])};
+    struct run sizes = {two_eights(IQ2_XXS_VECTORS, index[0], index[1]),
+                        two_eights(IQ2_XXS_VECTORS, index[2], index[3])};
     return with_signs(sizes, even_signs(word(index + 4)));
 }
 

@@ -14,12 +14,11 @@ INLINE void iq3_s_scales(const u8 *block, u32 stride, struct scales *s) {
 
 INLINE struct run iq3_s_codes(const u8 *block, u32 run) {
     const u8 *low = block + 2 + 8 * run;
-    u32 high = block[66 + run], grid[8];
-    for (u32 i = 0; i < 8; i++) grid[i] = GRID_IQ3_S[low[i] | (high >> i & 1) << 8];
-    struct run codes = {iq3_codes(grid[0], grid[1], grid[2], grid[3]),
-                        iq3_codes(grid[4], grid[5], grid[6], grid[7])};
-    v128_t worth = wasm_i8x16_const(1, 3, 5, 7, 9, 11, 13, 15, 0, 0, 0, 0, 0, 0, 0, 0);
-    return with_signs(looked_up(worth, codes), word(block + 74 + 4 * run));
+    u32 high = block[66 + run], q[8];
+    for (u32 i = 0; i < 8; i++) q[i] = low[i] | (high >> i & 1) << 8;
+    struct run sizes = {four_fours(IQ3_S_VECTORS, q[0], q[1], q[2], q[3]),
+                        four_fours(IQ3_S_VECTORS, q[4], q[5], q[6], q[7])};
+    return with_signs(sizes, word(block + 74 + 4 * run));
 }
 
 QUANT(iq3_s, 256, 110, 32, IQ_OFFSET, false, false)

@@ -13,11 +13,9 @@ INLINE void iq3_xxs_scales(const u8 *block, u32 stride, struct scales *s) {
 
 INLINE struct run iq3_xxs_codes(const u8 *block, u32 run) {
     const u8 *q = block + 2 + 8 * run;
-    const u16 *grid = GRID_IQ3_XXS;
-    struct run codes = {iq3_codes(grid[q[0]], grid[q[1]], grid[q[2]], grid[q[3]]),
-                        iq3_codes(grid[q[4]], grid[q[5]], grid[q[6]], grid[q[7]])};
-    v128_t worth = wasm_i8x16_const(4, 12, 20, 28, 36, 44, 52, 62, 0, 0, 0, 0, 0, 0, 0, 0);
-    return with_signs(looked_up(worth, codes), even_signs(word(block + 66 + 4 * run)));
+    struct run sizes = {four_fours(IQ3_XXS_VECTORS, q[0], q[1], q[2], q[3]),
+                        four_fours(IQ3_XXS_VECTORS, q[4], q[5], q[6], q[7])};
+    return with_signs(sizes, even_signs(word(block + 66 + 4 * run)));
 }
 
 QUANT(iq3_xxs, 256, 98, 32, IQ_OFFSET, false, false)

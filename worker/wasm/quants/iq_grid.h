@@ -1,10 +1,13 @@
 // What the IQ1, IQ2 and IQ3 types share: vectors of a grid, and signs apart.
 #pragma once
-#include "grids.h"
 #include "quant.h"
 
 // Codes of these types are signed numbers of up to 62, this much more.
 enum { IQ_OFFSET = 64 };
+
+// Vectors of the grids (grids.c): sizes of weights; of IQ1, 8 more than eight times the weight.
+extern const u64 IQ2_XXS_VECTORS[256], IQ2_XS_VECTORS[512], IQ2_S_VECTORS[1024], IQ1_VECTORS[2048];
+extern const u32 IQ3_XXS_VECTORS[256], IQ3_S_VECTORS[512];
 
 // Sign masks of four times eight values from 28 bits: the eighth makes the number of ones even.
 INLINE u32 even_signs(u32 packed) {
@@ -26,27 +29,16 @@ INLINE struct run with_signs(struct run sizes, u32 signs) {
     return (struct run){signed_code(sizes.low, minus.low), signed_code(sizes.high, minus.high)};
 }
 
-// Which of the 2-bit codes 0, 1, 2 stand in two words of a grid: all ones where it is 1, 2.
-INLINE struct run codes_of_8(u32 first, u32 second) {
-    v128_t v = wasm_u32x4_splat(first | second << 16);
-    v = wasm_i8x16_shuffle(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    v128_t one = v_kept(wasm_u32x4_const_splat(0x40100401));
-    v128_t two = v_kept(wasm_u32x4_const_splat(0x80200802));
-    return (struct run){wasm_i8x16_eq(V_AND(v, one), one), wasm_i8x16_eq(V_AND(v, two), two)};
+// 16 values of a grid of eights, from their indices; or of a grid of fours.
+INLINE v128_t two_eights(const u64 *grid, u32 first, u32 second) {
+    return wasm_v128_load64_lane(grid + second, wasm_v128_load64_zero(grid + first), 1);
 }
 
-// 16 values of an IQ2 grid: 8, 25 or 43.
-INLINE v128_t iq2_values(u32 first, u32 second) {
-    struct run is = codes_of_8(first, second);
-    v128_t above = V_OR(V_AND(is.low, BYTES(25 - 8)), V_AND(is.high, BYTES(43 - 8)));
-    return wasm_i8x16_add(above, BYTES(8));
-}
-
-// 16 codes of an IQ3 grid: 3 bits in a nibble each.
-INLINE v128_t iq3_codes(u32 a, u32 b, u32 c, u32 d) {
-    v128_t v = wasm_i32x4_make(a | b << 16, c | d << 16, 0, 0);
-    v128_t low = low_nibbles(v), high = high_nibbles(v);
-    return wasm_i8x16_shuffle(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+INLINE v128_t four_fours(const u32 *grid, u32 a, u32 b, u32 c, u32 d) {
+    v128_t v = wasm_v128_load32_zero(grid + a);
+    v = wasm_v128_load32_lane(grid + b, v, 1);
+    v = wasm_v128_load32_lane(grid + c, v, 2);
+    return wasm_v128_load32_lane(grid + d, v, 3);
 }
 
 // (half + scale) * quarter of d, as the IQ2 and IQ3_XXS types scale.
@@ -56,10 +48,11 @@ INLINE v128_t half_scale(v128_t d, v128_t scale, f32 factor) {
 }
 
 // Sixteen scales of 4 bits, two to a byte, of the types with a scale per 16.
-INLINE void iq2_scales(const u8 *d, const u8 *packed, u32 stride, struct scales *s) {
+INLINE void iq2_scales(const u8 *block, const u8 *packed, u32 stride, struct scales *s) {
+    v128_t d = f16s(block, stride);
     for (u32 i = 0; i < 16; i++) {
         v128_t scale = field(words(packed + 4 * (i / 8), stride), 4 * (i & 7), 15);
-        s->scale[i] = half_scale(f16s(d, stride), scale, 0.25f);
+        s->scale[i] = half_scale(d, scale, 0.25f);
         s->minimum[i] = zeros();
     }
 }
