@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rushlight import _sync
+from rushlight import Model, _sync
 from rushlight.backends.simd_native import NativeCpuExecutor, NativeKernels
 from rushlight.errors import UnsupportedModelError
+from rushlight.kernels import SYNC_BYTES
 from rushlight.ops import OPS, Case
 from rushlight.selftest import check_case
+from tests.tools.arch_files import model_bytes
 
 SIZE = 8 << 20
 
@@ -59,3 +62,16 @@ def flags_at(address: int) -> list[str]:
         elif inside and head == "VmFlags:":
             return line.split()[1:]
     raise AssertionError("the address is not mapped")
+
+
+def test_a_late_thread_finds_no_share_of_a_run_that_is_over() -> None:
+    """The next step may cut a call into more shares; those of the run before must all be gone."""
+    executor = NativeCpuExecutor(2)
+    model = Model.load(model_bytes("phi3-long"), executor, kv_dtype="f32", n_batch=16)
+    _sync.run(model.session().run(list(range(3, 19)), "none"))
+    assert executor.plan is not None
+    n_run = executor.plan.head_start
+    layout = executor._layout
+    syncs = executor.host.read(layout.sync, n_run * SYNC_BYTES).view(np.uint32)
+    assert (syncs.reshape(n_run, -1)[:, 0] == 0xFFFFFFFF).all()
+    model.close()

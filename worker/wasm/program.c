@@ -132,7 +132,12 @@ __attribute__((export_name("run"))) u32 run(struct control *c, u32 first, u32 st
     store(&c->epoch, epoch);
     if (c->n_threads > 1) wake(&c->epoch);
     struct team t = team_of(c, FIRST, epoch);
-    return first < stop ? walk(&t, first, stop) : RUN_OK;
+    u32 outcome = first < stop ? walk(&t, first, stop) : RUN_OK;
+    // The host now writes the next step, with which a call may have more shares: a late thread of
+    // this run must not take one of those.
+    for (u32 i = first; i < stop; i++)
+        __atomic_store_n(&syncs[i].taken, (u64)epoch << 32 | 0xffffffff, __ATOMIC_SEQ_CST);
+    return outcome;
 }
 
 // A pool member's whole life: work on each run until told to stop.
