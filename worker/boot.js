@@ -15,6 +15,7 @@ import { openGpu } from "./gpu.js";
  * What the worker calls of rushlight.browser; every string is JSON.
  * @typedef {object} PythonEngine
  * @property {(gpu: GpuDevice | null, cpu: CpuDevice | null, variant: string) => void} use_devices
+ * @property {() => import("./storage/stored_source.js").WholeHash} new_hash
  * @property {(source: import("./sources.js").ByteSource, name: string, backend: string,
  *   context: string, threads: number, onProgress: (step: string, label: string, done: number, total: number) => void)
  *   => Promise<string>} load_model

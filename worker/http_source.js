@@ -4,6 +4,7 @@
 import { Failure, throwIfAborted } from "./failure.js";
 
 const RETRIES = 3;
+const LESS_THAN = 0x3c;
 const KEEP_BEHIND = 64 << 20;
 
 /**
@@ -26,6 +27,8 @@ export class HttpSource {
     /** What the host calls this state of the file: its ETag, else its date; "" if it says neither. */
     this.version = "";
     this.note = "";
+    /** @type {RequestCache} */
+    this.cache = "default";
     this.controller = new AbortController();
     /** @type {BodyStream | null} */
     this.stream = null;
@@ -78,6 +81,11 @@ export class HttpSource {
     const response = await this.#request(offset, n);
     const data = new Uint8Array(await response.arrayBuffer());
     if (data.length === n) return data;
+    if (response.status === 200 && data[0] === LESS_THAN) {
+      const hint = "The host may ask to sign in: open the address in a tab of its own and look.";
+      const message = `${new URL(this.url).host} sent a web page instead of ${this.name}.`;
+      throw new Failure("source", message, hint);
+    }
     throw new TypeError(`${n} bytes at ${offset} were asked for, ${data.length} came`);
   }
 
@@ -94,7 +102,11 @@ export class HttpSource {
     // No other header: a lone simple Range needs no CORS preflight.
     const headers = { Range: `bytes=${offset}-${offset + n - 1}` };
     return this.#retrying(async () => {
-      const response = await fetch(this.url, { headers, signal: this.controller.signal });
+      const response = await fetch(this.url, {
+        headers,
+        cache: this.cache,
+        signal: this.controller.signal,
+      });
       if (response.ok) return this.#ofOneVersion(response);
       if (response.status >= 500 || response.status === 429) {
         throw new TypeError(`the server answered ${response.status}`);

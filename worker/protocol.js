@@ -29,8 +29,8 @@ export const PROTOCOL_VERSION = 2;
  * The steps in the order they happen. "weights" counts bytes; the other steps count items, or
  * have `total` 0 when their length is not known (the page then shows a moving bar).
  * boot:      runtime (Pyodide) -> packages (numpy, ...) -> engine (our wheel, the adapter)
- * loadModel: header (metadata, tokenizer) -> plan (graph, buffers) -> weights -> compile -> ready
- * @typedef {"runtime" | "packages" | "engine" | "header" | "plan" | "weights" | "compile" | "ready"} Step
+ * loadModel: header (metadata, tokenizer) -> plan (graph, buffers) -> weights -> compile -> store -> ready
+ * @typedef {"runtime" | "packages" | "engine" | "header" | "plan" | "weights" | "compile" | "store" | "ready"} Step
  */
 
 /**
@@ -79,6 +79,13 @@ export const PROTOCOL_VERSION = 2;
  *   | {kind: "file", file: Blob, name: string}} ModelSource
  *   `url` is absolute, or relative to the page (the page makes it absolute before it sends it).
  *   `title` (what people call it), `nBytes` and `sha256` are known for the site's own model only.
+ */
+
+/**
+ * @typedef {object} StorageInfo
+ * @property {import("./storage/model_store.js").StoredModel[]} models The last used first.
+ * @property {number} usedBytes By everything this site keeps.
+ * @property {number} quotaBytes What the browser grants it.
  */
 
 /**
@@ -187,6 +194,9 @@ export const PROTOCOL_VERSION = 2;
  *   finishReason "cancelled") or load; does nothing when idle. Answers at once.
  * @property {() => Promise<Envelope<null>>} reset Forgets the conversation (clears the KV cache).
  * @property {() => Promise<Envelope<null>>} unload Frees the model and its device memory.
+ * @property {() => Promise<Envelope<StorageInfo>>} storage What is stored on this device.
+ * @property {(keys: string[]) => Promise<Envelope<null>>} deleteStored Fails with "busy" on a model
+ *   that a tab is loading.
  * @property {() => Promise<Envelope<Report>>} report
  * @property {() => Promise<Envelope<Profile>>} profile Runs a short reply of its own, each kernel
  *   timed; the conversation is left alone. Fails with "invalid_input" in numpy.

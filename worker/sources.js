@@ -6,6 +6,7 @@
 
 import { Failure, throwIfAborted } from "./failure.js";
 import { HttpSource, checkRange } from "./http_source.js";
+import { StoredSource } from "./storage/stored_source.js";
 
 /** @typedef {import("./protocol.js").ModelSource} ModelSource */
 /**
@@ -16,16 +17,22 @@ import { HttpSource, checkRange } from "./http_source.js";
  * @property {(offset: number, n: number) => Promise<Uint8Array<ArrayBuffer>>} read Exactly n bytes, aligned.
  * @property {() => Promise<void>} open Finds out the size; to be awaited before the first read.
  * @property {() => void} abort Ends reads under way and to come with "cancelled".
+ * @property {(onProgress: (done: number, total: number) => void) => Promise<void>} [complete]
+ *   Stores what was not read yet, and checks the whole.
+ * @property {() => void} [close]
  */
 
 /**
  * A source that is still to be opened, which `abort` can end.
  * @param {ModelSource} origin
+ * @param {() => import("./storage/stored_source.js").WholeHash} [newHash] With it, what comes from
+ *   the web is stored on this device.
  * @returns {ByteSource}
  */
-export function createSource(origin) {
+export function createSource(origin, newHash) {
   if (origin.kind === "file") return new BlobSource(origin.file, origin.name);
-  return new HttpSource(origin.url, origin.name, origin.nBytes);
+  const host = new HttpSource(origin.url, origin.name, origin.nBytes);
+  return newHash ? new StoredSource(host, origin.sha256, newHash) : host;
 }
 
 /**

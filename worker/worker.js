@@ -6,6 +6,7 @@ import { startRuntime } from "./boot.js";
 import { Failure } from "./failure.js";
 import { PROTOCOL_VERSION, answer, asFailure } from "./protocol.js";
 import { createSource } from "./sources.js";
+import { deleteModel, listModels } from "./storage/model_store.js";
 
 /** @typedef {import("./protocol.js").EngineApi} EngineApi */
 /** @typedef {import("./protocol.js").ModelInfo} ModelInfo */
@@ -89,10 +90,11 @@ const backendInUse = () => (requireRuntime().gpu ? "webgpu" : "cpu");
  */
 async function load(origin, options, onProgress) {
   const report = throttled(onProgress);
+  const { engine } = requireRuntime();
   report({ step: "header", label: "Opening the model", done: 0, total: 0 });
-  source = createSource(origin); // here already, so that stop() can end its opening
+  source = createSource(origin, engine.new_hash); // here, so that stop() can end its opening
   await source.open();
-  const json = await requireRuntime().engine.load_model(
+  const json = await engine.load_model(
     source,
     source.name,
     backendInUse(),
@@ -102,7 +104,11 @@ async function load(origin, options, onProgress) {
       report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
     },
   );
-  return { info: opened(json), note: source.note };
+  const info = opened(json);
+  await source.complete?.((done, total) => {
+    report({ step: "store", label: "Checking the stored file", done, total });
+  });
+  return { info, note: source.note };
 }
 
 /** @type {EngineApi} */
@@ -134,6 +140,7 @@ const api = {
       } catch (thrown) {
         throw Object.assign(asFailure(thrown), { isModelKept: engine.is_loaded() });
       } finally {
+        source?.close?.();
         source = null;
       }
     }),
@@ -166,6 +173,18 @@ const api = {
     answer(() => {
       if (running) throw new Failure("busy", `The engine is busy (${running}).`, "Stop it first.");
       requireRuntime().engine.unload();
+      return null;
+    }),
+
+  storage: () =>
+    answer(async () => {
+      const { usage = 0, quota = 0 } = await navigator.storage.estimate();
+      return { models: await listModels(), usedBytes: usage, quotaBytes: quota };
+    }),
+
+  deleteStored: (keys) =>
+    answer(async () => {
+      for (const key of keys) await deleteModel(key);
       return null;
     }),
 

@@ -32,6 +32,7 @@ from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, Model
 from .sampling import SamplingParams
 from .session import Session
+from .whole_hash import WholeHash as new_hash  # noqa: N813 - called like a function from JavaScript
 
 NUMPY_BATCH = 16
 """Tokens per prefill chunk in numpy: it blocks the worker, and stop() waits for a chunk."""
@@ -53,6 +54,7 @@ __all__ = [
     "chat",
     "is_loaded",
     "load_model",
+    "new_hash",
     "profile",
     "report",
     "reset",

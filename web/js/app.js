@@ -34,7 +34,7 @@ const settings = new Settings({
   getReport: () => client.report(),
   getProfile: () => client.profile(),
 });
-const picker = new ModelPicker({ onPick: (picked) => void load(picked), onError: (error) => alert.show(error) });
+const picker = new ModelPicker({ client, onPick: (picked) => void load(picked), onError: (error) => alert.show(error) });
 const loaded = new LoadedModel(settings, picker);
 const alert = new AlertView({ onPick: () => picker.open(), onClose: () => composer.focus() });
 

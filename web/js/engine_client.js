@@ -95,6 +95,15 @@ export class EngineClient {
     return this.#ask(this.#api().reset());
   }
 
+  storage() {
+    return this.#ask(this.#api().storage());
+  }
+
+  /** @param {string[]} keys */
+  deleteStored(keys) {
+    return this.#ask(this.#api().deleteStored(keys));
+  }
+
   report() {
     return this.#ask(this.#api().report());
   }

@@ -3,6 +3,7 @@
 
 import { formatBytes, part } from "./dom.js";
 import { EngineFault } from "./engine_client.js";
+import { StoredModels } from "./stored_models.js";
 
 /** @typedef {import("../worker/protocol.js").ModelSource} ModelSource */
 
@@ -96,15 +97,23 @@ export class ModelPicker {
   #overlay = part("drop-overlay");
   /** Entered minus left elements; the pointer is over the page while it is above zero. */
   #depth = 0;
+  /** @type {Extract<ModelSource, {kind: "url"}> | null} */
+  siteModel = null;
 
   /**
    * @param {object} actions
    * @param {(source: ModelSource) => void} actions.onPick
    * @param {(error: unknown) => void} actions.onError
+   * @param {import("./engine_client.js").EngineClient} actions.client
    */
-  constructor({ onPick, onError }) {
+  constructor({ onPick, onError, client }) {
     this.onPick = onPick;
     this.onError = onError;
+    this.stored = new StoredModels({
+      read: () => client.storage(),
+      remove: (keys) => client.deleteStored(keys),
+      load: (url, name) => this.#pick(this.#known(url) ?? { kind: "url", url, name }),
+    });
     part("model-button").addEventListener("click", () => this.open());
     this.#wireUrl();
     const file = /** @type {HTMLInputElement} */ (part("model-file"));
@@ -137,6 +146,12 @@ export class ModelPicker {
 
   open() {
     if (!this.#dialog.open) this.#dialog.showModal();
+    void this.stored.refresh();
+  }
+
+  /** The site's own model, if this is its address. @param {string} url */
+  #known(url) {
+    return this.siteModel && this.siteModel.url === url ? this.siteModel : null;
   }
 
   /** @param {SiteModel} model */
@@ -145,8 +160,10 @@ export class ModelPicker {
     part("model-default-name").textContent = sourceName(siteSource(model));
     part("model-default-size").textContent = `this site's model · ${formatBytes(model.n_bytes)}`;
     button.hidden = false;
-    button.dataset.url = new URL(model.url, document.baseURI).href;
-    button.addEventListener("click", () => this.#pick(siteSource(model)));
+    const source = siteSource(model);
+    this.siteModel = source;
+    button.dataset.url = source.url;
+    button.addEventListener("click", () => this.#pick(source));
   }
 
   /** @param {ModelSource} source */

@@ -14,6 +14,7 @@ const STEPS = /** @type {const} */ ([
   ["plan", 5],
   ["weights", 40],
   ["compile", 10],
+  ["store", 2],
 ]);
 const TOTAL_SHARE = STEPS.reduce((sum, [, share]) => sum + share, 0);
 
