@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -104,16 +105,8 @@ def run_command(
         seed=seed,
     )
     text = _read_prompt(prompt)
-    loaded, _ = load_model(
-        model,
-        device,
-        n_ctx=ctx,
-        kv_dtype=kv,
-        variant=variant,
-        threads=threads,
-        floor=floor,
-        quiet=quiet,
-    )
+    load = partial(load_model, model, device, n_ctx=ctx, kv_dtype=kv, threads=threads)
+    loaded, _ = load(variant=variant, floor=floor, quiet=quiet)
     default = _default_sampling(loaded, is_chat=chat or text is None)
     params = replace(default, **sampling)
     options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)
