@@ -129,7 +129,9 @@ def measure(subjects: dict[str, Subject], n_rounds: int) -> dict[str, dict[str, 
     for i in range(n_rounds + 1):
         machine.say(f"peers: round {i} of {n_rounds}")
         for name, subject in subjects.items():
-            rounds[name].append(subject.round())
+            found = subject.round()
+            rounds[name].append(found)
+            machine.say(f"  {name}: {', '.join(f'{w} {v:.1f}' for w, v in found.items())}")
     return {
         name: {what: median(r[what] for r in found[1:]) for what in found[0]}
         for name, found in rounds.items()
