@@ -71,7 +71,7 @@ def open_device(*, allow_software: bool, floor: bool) -> OpenDevice:
         " | ".join(str(part) for part in about),
         is_software,
         notes,
-        LANGUAGE_FEATURES | {WANTED_FEATURES[name] for name in features},
+        (frozenset() if floor else LANGUAGE_FEATURES) | {WANTED_FEATURES[n] for n in features},
         # Spelled so by wgpu-py 0.32.
         int(info.get("subgroup_min_size") or info.get("stackgroup_min_size") or MIN_SUBGROUP),
     )
