@@ -135,3 +135,15 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Give back everything held on the device; calling it twice is fine."""
+
+
+async def one_by_one(
+    executor: Executor, state: Any, token: int, position: int, n_steps: int
+) -> NDArray[np.int32]:
+    """``Executor.run_ahead`` where a step is fed by hand: for devices that gain nothing by it."""
+    made = [token]
+    for step in range(n_steps):
+        best = await executor.forward(state, made[-1:], position + step, [0], "argmax")
+        assert best is not None
+        made.append(int(best[0]))
+    return np.array(made[1:], np.int32)

@@ -23,7 +23,7 @@ from ..graph.ir import Graph, Node
 from ..ops import OPS
 from ..ops.state import empty_state
 from .auto import breathe
-from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want, one_by_one
 from .rewind import Held
 from .stored_stack import StoredStack, read_stack, stored_stacks
 
@@ -136,12 +136,7 @@ class NumpyExecutor:
         self, state: NumpyState, token: int, position: int, n_steps: int
     ) -> NDArray[np.int32]:
         """Greedy steps, one after the other; see ``Executor.run_ahead``."""
-        made = [token]
-        for step in range(n_steps):
-            best = await self.forward(state, made[-1:], position + step, [0], "argmax")
-            assert best is not None
-            made.append(int(best[0]))
-        return np.array(made[1:], np.int32)
+        return await one_by_one(self, state, token, position, n_steps)
 
     def rewind(self, state: NumpyState, position: int) -> int:
         """Attention caches go on from any position, convolutions from some."""

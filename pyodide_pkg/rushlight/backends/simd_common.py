@@ -33,7 +33,7 @@ from ..plan.cpu_program import (
     uploads,
 )
 from ..plan.plan import Binding
-from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want, one_by_one
 from .rewind import Held
 from .simd_numpy import NumpyMemory, run_numpy_call
 from .simd_profile import CpuProfile
@@ -282,12 +282,7 @@ class SimdExecutor:
         self, state: CpuState, token: int, position: int, n_steps: int
     ) -> NDArray[np.int32]:
         """Greedy steps, one after the other; see ``Executor.run_ahead``."""
-        made = [token]
-        for step in range(n_steps):
-            best = await self.forward(state, made[-1:], position + step, [0], "argmax")
-            assert best is not None
-            made.append(int(best[0]))
-        return np.array(made[1:], np.int32)
+        return await one_by_one(self, state, token, position, n_steps)
 
     @asynccontextmanager
     async def _running(self, tokens: Sequence[int], position: int) -> AsyncIterator[CpuPlan]:
