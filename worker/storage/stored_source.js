@@ -6,6 +6,7 @@
  */
 
 import { Failure } from "../failure.js";
+import { checkRange } from "../http_source.js";
 import { CHUNK_BYTES, sha256Hex } from "./journal.js";
 import { evictOldest, openStored } from "./model_store.js";
 
@@ -96,10 +97,7 @@ export class StoredSource {
   /** @param {number} offset @param {number} n @returns {Promise<Uint8Array<ArrayBuffer>>} */
   async read(offset, n) {
     if (!this.file) return this.host.read(offset, n);
-    if (offset < 0 || n < 0 || offset + n > this.size) {
-      const range = `bytes ${offset} to ${offset + n}`;
-      throw new Failure("out_of_range", `${this.name}: ${range} lie outside its ${this.size}.`);
-    }
+    checkRange(this.name, this.size, offset, n);
     if (n === 0) return new Uint8Array(0);
     const last = Math.floor((offset + n - 1) / CHUNK_BYTES);
     for (let i = Math.floor(offset / CHUNK_BYTES); i <= last; i++) {
