@@ -7,13 +7,6 @@
 
 typedef void kernel(const void *args, struct team *t);
 
-// A kernel that is not in this build yet.
-#define MISSING(name)                                                                             \
-    __attribute__((weak)) void k_##name(const struct name##_args *a, struct team *t) {            \
-        __builtin_trap();                                                                         \
-    }
-KERNELS(MISSING)
-
 #define ENTRY(name) (kernel *)k_##name,
 static kernel *const kernels[] = {KERNELS(ENTRY)};
 
