@@ -37,11 +37,11 @@ def test_heads_that_scratch_does_not_hold_are_refused(
         _sync.run(check)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for large pages")
+@pytest.mark.skipif(sys.platform != "linux", reason="not applicable: only Linux is asked")
 def test_the_memory_asks_for_large_pages() -> None:
     enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     if "[never]" in enabled:
-        pytest.skip("this kernel gives no large pages")
+        pytest.skip("not applicable: this kernel gives no large pages")
     host = NativeKernels(1)
     try:
         _sync.run(host.create(SIZE, 0))
