@@ -24,13 +24,19 @@ override V_NORM: u32 = 0u;  // 1: each head of v is normed, without a weight
 @group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(8) var<uniform> step: Step;
 
-fn inverse_rms(base: u32, n4: u32) -> f32 {
+// (mean or 0, inverse deviation from it) of a head, or of all heads.
+fn stat_of(base: u32, n4: u32, is_centred: bool) -> vec2<f32> {
+  var mean = 0.0;
+  if (is_centred) {
+    for (var d = 0u; d < n4; d++) { mean += dot(raw4(base, d), vec4<f32>(1.0)); }
+    mean /= f32(n4 * 4u);
+  }
   var squares = 0.0;
   for (var d = 0u; d < n4; d++) {
-    let v = raw4(base, d);
+    let v = raw4(base, d) - mean;
     squares += dot(v, v);
   }
-  return 1.0 / sqrt(squares / f32(n4 * 4u) + EPS);
+  return vec2<f32>(mean, 1.0 / sqrt(squares / f32(n4 * 4u) + EPS));
 }
 
 @compute @workgroup_size(WG_SIZE)
@@ -42,24 +48,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let q_base = head * D4 * 4u;
   let k_base = (N_HEAD + head_kv) * D4 * 4u;
   let v_base = ((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u;
-  var q_inv = 1.0;
-  var k_inv = 1.0;
+  var q_stat = vec2<f32>(0.0, 1.0);
+  var k_stat = q_stat;
   var v_inv = 1.0;
   if (ROW_NORM != 0u) {
-    q_inv = inverse_rms(0u, N_HEAD * D4);
-    k_inv = inverse_rms(N_HEAD * D4 * 4u, N_HEAD_KV * D4);
+    q_stat = stat_of(0u, N_HEAD * D4, IS_CENTRED != 0u);
+    k_stat = stat_of(N_HEAD * D4 * 4u, N_HEAD_KV * D4, IS_CENTRED != 0u);
   } else if (HAS_NORM != 0u) {
-    q_inv = inverse_rms(q_base, D4);
-    k_inv = inverse_rms(k_base, D4);
+    q_stat = stat_of(q_base, D4, IS_CENTRED != 0u);
+    k_stat = stat_of(k_base, D4, IS_CENTRED != 0u);
   }
-  if (V_NORM != 0u) { v_inv = inverse_rms(v_base, V4); }
+  if (V_NORM != 0u) { v_inv = stat_of(v_base, V4, false).y; }
   let here = step.pos * N_HEAD_KV + head_kv;
   let writes = head % group == 0u;
   var score = 0.0;
   for (var d = 0u; d < D4; d++) {
-    q_now[d] = turned4(q_base, d, q_inv, false);
+    q_now[d] = turned4(q_base, d, q_stat, false);
     // Rounded as the cache rounds, so that a token means the same now and later.
-    let k = C_encode(turned4(k_base, d, k_inv, true));
+    let k = C_encode(turned4(k_base, d, k_stat, true));
     score += dot(q_now[d], C_decode(k));
     if (writes) { k_cache[here * D4 + d] = k; }
   }

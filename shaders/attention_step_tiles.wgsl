@@ -24,7 +24,8 @@
 @group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(8) var<uniform> step: Step;
 var<workgroup> k_now: array<vec4<f32>, D4>;
-var<workgroup> per_head: array<f32, GROUP + 2u>;  // inverse norms, at last tops
+var<workgroup> stats: array<vec2<f32>, GROUP + 2u>;  // of what is normed: mean or 0, inverse deviation
+var<workgroup> last_top: array<f32, GROUP>;
 override V_NORM: u32 = 0u;  // 1: each head of v is normed, without a weight
 
 fn v_start(head_kv: u32) -> u32 { return ((N_HEAD + N_HEAD_KV) * D4 + head_kv * V4) * 4u; }
@@ -39,19 +40,36 @@ fn normed_part(head: u32, head_kv: u32, i: u32) -> vec2<u32> {
   return vec2<u32>(select(head + i, N_HEAD + head_kv, is_key) * D4 * 4u, D4);
 }
 
-// Sixteen threads a norm.
-fn find_norms(head: u32, head_kv: u32, li: u32) {
+fn mean_of(i: u32) -> f32 {
+  if (IS_CENTRED == 0u || i >= GROUP + 1u) { return 0.0; }  // v is not centred
+  return stats[i].x;
+}
+
+// Sixteen threads a norm: sums of values (`power` 1), or of squares about the mean.
+fn sum_parts(head: u32, head_kv: u32, li: u32, power: u32) {
   if (li / 16u <= GROUP + 1u) {
     let part = normed_part(head, head_kv, li / 16u);
-    var squares = 0.0;
-    for (var d = li % 16u; d < part.y; d += 16u) { squares += dot(raw4(part.x, d), raw4(part.x, d)); }
-    tops[li] = squares;
+    var sum = 0.0;
+    for (var d = li % 16u; d < part.y; d += 16u) {
+      let v = raw4(part.x, d);
+      if (power == 1u) { sum += dot(v, vec4<f32>(1.0)); continue; }
+      let centred = v - mean_of(li / 16u);
+      sum += dot(centred, centred);
+    }
+    tops[li] = sum;
   }
   workgroupBarrier();
-  if (li <= GROUP + 1u) {
-    let n = normed_part(head, head_kv, li).y * 4u;
-    per_head[li] = 1.0 / sqrt(sum16(li) / f32(n) + EPS);
+}
+
+fn find_norms(head: u32, head_kv: u32, li: u32) {
+  let n = f32(normed_part(head, head_kv, min(li, GROUP + 1u)).y * 4u);
+  if (IS_CENTRED != 0u) {
+    sum_parts(head, head_kv, li, 1u);
+    if (li <= GROUP) { stats[li].x = sum16(li) / n; }
+    workgroupBarrier();
   }
+  sum_parts(head, head_kv, li, 2u);
+  if (li <= GROUP + 1u) { stats[li] = vec2<f32>(mean_of(li), 1.0 / sqrt(sum16(li) / n + EPS)); }
   workgroupBarrier();
 }
 
@@ -61,12 +79,12 @@ fn attend_itself(head: u32, head_kv: u32, k_base: u32, li: u32) {
   let writes = head % (N_HEAD / N_HEAD_KV) == 0u;
   if (li < D4) {
     // Rounded as the cache rounds, so that a token means the same now and later.
-    let k = C_encode(turned4(k_base, li, per_head[GROUP], true));
+    let k = C_encode(turned4(k_base, li, stats[GROUP], true));
     k_now[li] = C_decode(k);
     if (writes) { k_cache[at * D4 + li] = k; }
   }
   if (li < V4) {
-    let v = C_encode(raw4(v_start(head_kv), li) * select(1.0, per_head[GROUP + 1u], V_NORM != 0u));
+    let v = C_encode(raw4(v_start(head_kv), li) * select(1.0, stats[GROUP + 1u].y, V_NORM != 0u));
     for (var g = 0u; g < GROUP; g++) { acc[g] = C_decode(v); }
     if (writes) { v_cache[at * V4 + li] = v; }
   }
@@ -85,12 +103,12 @@ fn put(head: u32, g: u32, d: u32, split: u32) {
   var sum = vec4<f32>(0.0);
   for (var i = 0u; i < 128u / V4; i++) { sum += parts[g * 136u + i * V4 + d]; }
   if (N_SPLIT == 1u) {
-    y[(head + g) * V4 + d] = sum / (sum16(g) + sink_weight(head + g, per_head[g]));
+    y[(head + g) * V4 + d] = sum / (sum16(g) + sink_weight(head + g, last_top[g]));
     return;
   }
   let at = (split * N_HEAD + head + g) * (V4 + 1u);
   y[at + d] = sum;
-  if (d == 0u) { y[at + V4] = vec4<f32>(per_head[g], sum16(g), 0.0, 0.0); }
+  if (d == 0u) { y[at + V4] = vec4<f32>(last_top[g], sum16(g), 0.0, 0.0); }
 }
 
 @compute @workgroup_size(128)
@@ -103,19 +121,19 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let end = min(begin + split_keys(), step.pos);
   if (HAS_NORM != 0u || V_NORM != 0u) { find_norms(head, head_kv, li); }
   for (var i = li; i < GROUP * D4; i += 128u) {
-    q_now[i] = turned4((head + i / D4) * D4 * 4u, i % D4, per_head[i / D4], false);
+    q_now[i] = turned4((head + i / D4) * D4 * 4u, i % D4, stats[i / D4], false);
   }
   top = -3.0e38;
   total = 0.0;
   workgroupBarrier();
   if (wg.y + 1u == n_active()) { attend_itself(head, head_kv, k_base, li); }
   for (var j0 = begin; j0 < end; j0 += 64u) { attend_tile(j0, end, head_kv, li); }
-  // Nobody reads parts, tops or per_head any more but for this.
+  // Nobody reads parts or tops any more but for this.
   if (li / V4 < 128u / V4) {
     for (var g = 0u; g < GROUP; g++) { parts[g * 136u + li] = acc[g]; }
   }
   if (li < GROUP * 16u) { tops[li] = total; }
-  if (li < GROUP * 16u && li % 16u == 0u) { per_head[li / 16u] = top; }
+  if (li < GROUP * 16u && li % 16u == 0u) { last_top[li / 16u] = top; }
   workgroupBarrier();
   for (var i = li; i < GROUP * V4; i += 128u) { put(head, i / V4, i % V4, wg.y); }
 }

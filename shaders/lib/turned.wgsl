@@ -8,37 +8,46 @@ override N_ROT: u32 = 2u;
 override NEOX: u32 = 0u;
 override HAS_NORM: u32 = 0u;
 override ROW_NORM: u32 = 0u;  // 1: one norm over all heads of q, and one over those of k
+override EACH_NORM: u32 = 0u;  // 1: each head has weights of its own
+override IS_CENTRED: u32 = 0u;  // 1: LayerNorm; `stat` is (mean, inverse deviation) of what is normed
 override EPS: f32 = 1e-6;
+override CLAMP: f32 = 0.0;  // 0: none
 
-fn normed(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
-  let v = qkv[base + d];
-  if (HAS_NORM == 0u) { return v; }
-  if (is_key) { return v * inv * k_norm[select(d, base + d - N_HEAD * D4 * 4u, ROW_NORM != 0u)]; }
-  return v * inv * q_norm[select(d, base + d, ROW_NORM != 0u)];
+fn value(i: u32) -> f32 {
+  if (CLAMP == 0.0) { return qkv[i]; }
+  return clamp(qkv[i], -CLAMP, CLAMP);
 }
 
-fn turned(base: u32, d: u32, inv: f32, is_key: bool) -> f32 {
-  let v = normed(base, d, inv, is_key);
+fn normed(base: u32, d: u32, stat: vec2<f32>, is_key: bool) -> f32 {
+  let v = value(base + d);
+  if (HAS_NORM == 0u) { return v; }
+  let scaled = (v - stat.x) * stat.y;
+  if (is_key) { return scaled * k_norm[select(d, base + d - N_HEAD * D4 * 4u, EACH_NORM != 0u)]; }
+  return scaled * q_norm[select(d, base + d, EACH_NORM != 0u)];
+}
+
+fn turned(base: u32, d: u32, stat: vec2<f32>, is_key: bool) -> f32 {
+  let v = normed(base, d, stat, is_key);
   if (d >= N_ROT) { return v; }
   let n_pairs = max(N_ROT / 2u, 1u);
   let pair = select(d / 2u, d % n_pairs, NEOX != 0u);
   let is_first = select(d % 2u == 0u, d < n_pairs, NEOX != 0u);
   let gap = select(1u, n_pairs, NEOX != 0u);
   let turn = table[step.pos * n_pairs + pair];
-  if (is_first) { return v * turn.x - normed(base, d + gap, inv, is_key) * turn.y; }
-  return normed(base, d - gap, inv, is_key) * turn.y + v * turn.x;
+  if (is_first) { return v * turn.x - normed(base, d + gap, stat, is_key) * turn.y; }
+  return normed(base, d - gap, stat, is_key) * turn.y + v * turn.x;
 }
 
-fn turned4(base: u32, d4: u32, inv: f32, is_key: bool) -> vec4<f32> {
+fn turned4(base: u32, d4: u32, stat: vec2<f32>, is_key: bool) -> vec4<f32> {
   let d = d4 * 4u;
   let v = vec4<f32>(
-    turned(base, d, inv, is_key), turned(base, d + 1u, inv, is_key),
-    turned(base, d + 2u, inv, is_key), turned(base, d + 3u, inv, is_key));
+    turned(base, d, stat, is_key), turned(base, d + 1u, stat, is_key),
+    turned(base, d + 2u, stat, is_key), turned(base, d + 3u, stat, is_key));
   if (is_key) { return v; }
   return v * temper(step.pos);
 }
 
 fn raw4(base: u32, d4: u32) -> vec4<f32> {
   let d = base + d4 * 4u;
-  return vec4<f32>(qkv[d], qkv[d + 1u], qkv[d + 2u], qkv[d + 3u]);
+  return vec4<f32>(value(d), value(d + 1u), value(d + 2u), value(d + 3u));
 }

@@ -18,7 +18,8 @@ from rushlight.graph.builder import GraphBuilder
 from rushlight.graph.ir import Graph
 from rushlight.graph.rewrite import CPU_RULES, apply_rules, fuse
 from rushlight.models import build_graph
-from tests.tools.arch_files import model_bytes
+from rushlight.plan.webgpu import plan_model
+from tests.tools.arch_files import entries, model_bytes
 from tests.unit.gguf_bytes import unpack_gguf, write_gguf
 
 
@@ -179,3 +180,21 @@ def test_layers_that_share_a_cache_read_it_after_the_step_that_writes_it() -> No
     shared = [(i, n.inputs["cache"]) for i, n in enumerate(nodes) if n.op == "attention"]
     assert len(steps) == len(shared) == 2
     assert all(steps[cache] < i for i, cache in shared)
+
+
+EDGES = 3
+"""The embedding, that of positions, and the norm before the first layer."""
+
+
+@pytest.mark.parametrize("name", [entry["name"] for entry in entries()])
+def test_a_dense_layer_is_at_most_seven_dispatches_of_a_decoded_token(name: str) -> None:
+    file = opened(name)
+    graph = graph_of(file)
+    ops = {node.op for node in graph.nodes}
+    # Experts take four more, and so does gemma4's own embedding for each layer.
+    most = 13 if "expert_route" in ops else 15 if "columns" in ops else 7
+    plans = plan_model(
+        graph, file, n_ctx=256, read_tensor=lambda n: np.ones(file.tensors[n].shape, np.float32)
+    ).plans
+    n_layers = sum(node.op in ("attention", "short_conv") for node in graph.nodes)
+    assert plans["decode"].head_start <= most * n_layers + EDGES

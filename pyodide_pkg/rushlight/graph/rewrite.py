@@ -6,165 +6,16 @@ the graph is verified after the last one. ``decode`` rules hold for one token on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
+from .attention_rules import attention_step, wide_attention_step
 from .ir import Attr, Graph, Node
+from .matching import Match, Rule, View
 from .verify import verify
 
 Phase = Literal["decode", "prefill"]
-
-
-@dataclass(frozen=True)
-class Match:
-    """Nodes to take out, and nodes to put in at the place of ``anchor``."""
-
-    removed: tuple[Node, ...]
-    anchor: Node
-    added: tuple[Node, ...]
-
-
-class View:
-    """Who writes and who reads each value of a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.writer: dict[str, Node] = {}
-        self.readers: dict[str, list[Node]] = {}
-        self.outputs = set(graph.outputs.values())
-        for node in graph.nodes:
-            for value in node.outputs.values():
-                self.writer[value] = node
-            for value in node.inputs.values():
-                self.readers.setdefault(value, []).append(node)
-
-    def written_by(self, value: str | None, op: str) -> Node | None:
-        """The node of kind ``op`` that writes ``value``."""
-        node = self.writer.get(value or "")
-        return node if node is not None and node.op == op else None
-
-    def only(self, value: str | None, op: str) -> Node | None:
-        """Like ``written_by``, if nobody else reads the value."""
-        node = self.written_by(value, op)
-        alone = len(self.readers.get(value or "", ())) == 1 and value not in self.outputs
-        return node if alone else None
-
-
-Rule = Callable[[Node, View], Match | None]
-
-
-@dataclass(frozen=True)
-class Branch:
-    """What q or k passes from its product to attention; absent parts are None."""
-
-    product: Node
-    norm: Node | None
-    turn: Node | None
-    tempered: Node | None
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """Every part that is there."""
-        parts = (self.product, self.norm, self.turn, self.tempered)
-        return tuple(node for node in parts if node)
-
-
-def branch(value: str, view: View, n_groups: Collection[Attr]) -> Branch | None:
-    """The branch that ends in ``value``, if it has no other readers and no other parts.
-
-    Its norm must be of one of these numbers of groups.
-    """
-    tempered = view.only(value, "position_scale")
-    value = tempered.inputs["x"] if tempered else value
-    turn = view.only(value, "rope")
-    value = turn.inputs["x"] if turn else value
-    norm = view.only(value, "rms_norm")
-    if norm and ("weight" not in norm.inputs or norm.attrs.get("n_group", 1) not in n_groups):
-        return None
-    product = view.only(norm.inputs["x"] if norm else value, "matmul")
-    return Branch(product, norm, turn, tempered) if product else None
-
-
-def attention_step(node: Node, view: View) -> Match | None:
-    """q/k/v products, their norms, rotations, the cache write and attention: two dispatches."""
-    return _attention_step(node, view, is_wide=False)
-
-
-def wide_attention_step(node: Node, view: View) -> Match | None:
-    """The same, also with norms over all heads as one row, of values, and a cache for others."""
-    return _attention_step(node, view, is_wide=True)
-
-
-def _attention_step(node: Node, view: View, *, is_wide: bool) -> Match | None:
-    cache = node.inputs.get("cache")
-    store = view.written_by(cache, "kv_store") if node.op == "attention" else None
-    readers = view.readers.get(cache or "", [])
-    # Layers that share a cache read it later: the step stands where its own attention did.
-    if store is None or readers[0] is not node or (len(readers) > 1 and not is_wide):
-        return None
-    rows: tuple[Attr, ...] = (1,) if is_wide else ()
-    q = branch(node.inputs["q"], view, (node.attrs["n_head"], *rows))
-    k = branch(store.inputs["k"], view, (node.attrs["n_head_kv"], *rows))
-    v_norm = view.only(store.inputs["v"], "rms_norm") if is_wide else None
-    if v_norm and not _is_plain_head_norm(v_norm, node, q):
-        return None
-    v_mat = view.only(v_norm.inputs["x"] if v_norm else store.inputs["v"], "matmul")
-    if not (q and k and v_mat) or not _fit_together(q, k, node):
-        return None
-    mats = {"q": q.product, "k": k.product, "v": v_mat}
-    if len({mat.inputs["x"] for mat in mats.values()}) > 1:
-        return None
-    joined = f"{node.outputs['y']}.qkv"
-    inputs = {"x": v_mat.inputs["x"]} | {f"weight_{p}": m.inputs["weight"] for p, m in mats.items()}
-    inputs |= {f"bias_{p}": m.inputs["bias"] for p, m in mats.items() if "bias" in m.inputs}
-    step = {"qkv": joined, "positions": "positions", "cache": store.inputs["cache"]}
-    attrs: dict[str, Attr] = {**(q.turn.attrs if q.turn else NO_TURN), **node.attrs}
-    if q.norm and k.norm:
-        step |= {"q_norm": q.norm.inputs["weight"], "k_norm": k.norm.inputs["weight"]}
-        attrs["eps"] = q.norm.attrs["eps"]
-    if v_norm:
-        attrs["v_norm"] = True
-    if q.turn and "freq_factors" in q.turn.inputs:
-        step["freq_factors"] = q.turn.inputs["freq_factors"]
-    if q.tempered:
-        attrs |= q.tempered.attrs
-    if "sinks" in node.inputs:
-        step["sinks"] = node.inputs["sinks"]
-    outputs = {"y": node.outputs["y"], "cache": store.outputs["cache"]}
-    return Match(
-        (*q.nodes, *k.nodes, *((v_norm,) if v_norm else ()), v_mat, store, node),
-        node,
-        (Node("qkv_matmul", inputs, {"y": joined}), Node("attention_step", step, outputs, attrs)),
-    )
-
-
-def _is_plain_head_norm(norm: Node, node: Node, q: Branch | None) -> bool:
-    """Whether a norm of values is one the step can do: of each head, no weight, q's eps."""
-    is_plain = "weight" not in norm.inputs and norm.attrs["n_group"] == node.attrs["n_head_kv"]
-    return is_plain and bool(q and q.norm and q.norm.attrs["eps"] == norm.attrs["eps"])
-
-
-NO_TURN: Mapping[str, Attr] = {"n_rot": 0, "base": 1.0, "layout": "norm"}
-"""The attributes of ``attention_step`` where nothing is rotated."""
-
-
-def _fit_together(q: Branch, k: Branch, node: Node) -> bool:
-    """Whether one step can do both: the same parts, norms of one kind, and only q tempered."""
-    if k.tempered or (q.norm is None) != (k.norm is None) or (q.turn is None) != (k.turn is None):
-        return False
-    if q.norm and k.norm:
-        groups = (q.norm.attrs.get("n_group", 1), k.norm.attrs.get("n_group", 1))
-        is_one_kind = groups in ((node.attrs["n_head"], node.attrs["n_head_kv"]), (1, 1))
-        if q.norm.attrs["eps"] != k.norm.attrs["eps"] or not is_one_kind:
-            return False
-    return not (q.turn and k.turn) or _same_turn(q.turn, k.turn)
-
-
-def _same_turn(a: Node, b: Node) -> bool:
-    def rest(node: Node) -> Mapping[str, Attr]:
-        return {k: v for k, v in node.attrs.items() if k != "n_head"}
-
-    return rest(a) == rest(b) and a.inputs.get("freq_factors") == b.inputs.get("freq_factors")
 
 
 def glu_matmul(node: Node, view: View) -> Match | None:

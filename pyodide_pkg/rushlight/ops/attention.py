@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.ir import Attr, Shape
+from .elementwise import clamp as clamp_values
 from .elementwise import position_scale
-from .norm import rms_norm
+from .norm import layer_norm, rms_norm
 from .opdef import AttrSpec, Case, OpDef, Shapes, require
 from .product import product
 from .rope import ROPE_ATTRS, check_rope, rope
@@ -104,20 +105,26 @@ def attention_step(
     slope: float = 0.0,
     length: int = 1,
     v_norm: bool = False,
+    is_centred: bool = False,
+    clamp: float = 0.0,
     **table: float,
 ) -> tuple[F32, KvCache]:
     """Everything between the q/k/v product and the output product of one decoded token.
 
-    Norms of q and k where given, of each head or of all as one row; a norm of each head of v
-    without a weight if ``v_norm``; rotation unless ``n_rot`` is 0, the queries' ``position_scale``
-    if it has a slope, the cache write and attention; qkv is
-    [1, (n_head + n_head_kv) * head_dim + n_head_kv * head_dim_v].
+    All values between ``-clamp`` and ``clamp`` unless that is 0. Norms of q and k where given, of
+    each head (one weight [head_dim] or one for each head [heads, head_dim]) or of all as one row,
+    by ``layer_norm`` if ``is_centred``; a norm of each head of v without a weight if ``v_norm``;
+    rotation unless ``n_rot`` is 0, the queries' ``position_scale`` if it has a slope, the cache
+    write and attention; qkv is [1, (n_head + n_head_kv) * head_dim + n_head_kv * head_dim_v].
     """
     n_q, n_kv = n_head * head_dim, n_head_kv * head_dim
+    if clamp:
+        qkv = clamp_values(qkv, limit=clamp)
     q, k, v = np.split(qkv, [n_q, n_q + n_kv], axis=-1)
     if q_norm is not None and k_norm is not None:
-        q = rms_norm(q, q_norm, eps=eps, n_group=n_q // len(q_norm))
-        k = rms_norm(k, k_norm, eps=eps, n_group=n_kv // len(k_norm))
+        norm = layer_norm if is_centred else rms_norm
+        q = norm(q, q_norm, eps=eps, n_group=n_q // q_norm.shape[-1])
+        k = norm(k, k_norm, eps=eps, n_group=n_kv // k_norm.shape[-1])
     if v_norm:
         v = rms_norm(v, eps=eps, n_group=n_head_kv)
     if n_rot:
@@ -169,9 +176,10 @@ def _infer_step(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     qkv = (n_head + n_head_kv) * head_dim + width_v
     require(shapes["qkv"][-1] == qkv, f"qkv has {shapes['qkv'][-1]} columns, not {qkv}")
     require(("q_norm" in shapes) == ("k_norm" in shapes), "q_norm and k_norm come together")
-    heads, rows = ((head_dim,),) * 2, ((n_head * head_dim,), (n_head_kv * head_dim,))
+    one, rows = ((head_dim,),) * 2, ((n_head * head_dim,), (n_head_kv * head_dim,))
+    each = ((n_head, head_dim), (n_head_kv, head_dim))
     norms = (shapes.get("q_norm", (head_dim,)), shapes.get("k_norm", (head_dim,)))
-    require(norms in (heads, rows), f"norms are {norms}, neither {heads} nor {rows}")
+    require(norms in (one, each, rows), f"norms are {norms}, none of {one}, {each} and {rows}")
     return {"y": (*shapes["qkv"][:-1], width), "cache": shapes["cache"]}
 
 
@@ -243,6 +251,8 @@ def _step_case(
     shapes |= {"sinks": (n_head,)} if sinks else {}
     if norm == "rows":
         shapes |= {"q_norm": (n_head * head_dim,), "k_norm": (width_k,)}
+    elif norm == "each":
+        shapes |= {"q_norm": (n_head, head_dim), "k_norm": (n_head_kv, head_dim)}
     elif norm:
         shapes |= {"q_norm": (head_dim,), "k_norm": (head_dim,)}
     attrs: dict[str, Attr] = {
@@ -258,7 +268,7 @@ def _step_case(
         "softcap": softcap,
         **more,
     }
-    words = "-norm" * bool(norm) + "-rows" * (norm == "rows")
+    words = "-norm" * bool(norm) + f"-{norm}" * isinstance(norm, str)
     rest = f"@{position}-{layout}-w{window}-c{softcap:g}{words}"
     name = _case_name(heads, rest, sinks)
     name += "".join(f"-{k}{v}" for k, v in more.items())
@@ -320,6 +330,8 @@ ATTENTION_STEP = OpDef(
         "slope": AttrSpec(float, 0.0),
         "length": AttrSpec(int, 1),
         "v_norm": AttrSpec(bool, False),
+        "is_centred": AttrSpec(bool, False),
+        "clamp": AttrSpec(float, 0.0),
     },
     optional=("q_norm", "k_norm", "freq_factors", "sinks"),
     weights=("q_norm", "k_norm", "freq_factors", "sinks"),
@@ -349,6 +361,11 @@ ATTENTION_STEP = OpDef(
         _step_case((3, 1, 64, 256), 5, "neox", norm=False, sinks=True),
         _step_case((4, 1, 576, 512), 9, "norm", norm=False),
         _step_case((4, 2, 64), 420, "neox", norm=True, window=300, softcap=20.0),
+        _step_case((6, 2, 32), 21, "neox", norm="each", is_centred=True, n_rot=8),
+        _step_case((8, 1, 64), 280, "norm", norm="each", is_centred=True),
+        _step_case((5, 1, 20), 6, "neox", norm="each", v_norm=True),
+        _step_case((4, 2, 64), 33, "neox", norm=True, is_centred=True, clamp=0.5),
+        _step_case((3, 3, 96), 300, "norm", norm=False, clamp=0.25),
     ),
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)

@@ -333,8 +333,8 @@ def lower_attention_step(b: CpuBuilder, node: Node) -> None:
     """What lies between the q/k/v product and attention in one call, then attention."""
     attrs: dict[str, Any] = b.attrs(node)
     norms = {port: node.inputs.get(port) for port in ("q_norm", "k_norm")}
-    of_rows = norms["q_norm"] and b.graph.weights[norms["q_norm"]].shape != (attrs["head_dim"],)
-    if of_rows or attrs["v_norm"]:
+    is_wide = norms["q_norm"] and b.graph.weights[norms["q_norm"]].shape != (attrs["head_dim"],)
+    if is_wide or attrs["v_norm"] or attrs["is_centred"] or attrs["clamp"]:
         # No rule of CPU_RULES makes such a node: the norms are calls of their own here.
         b.run_in_numpy(node)
         return

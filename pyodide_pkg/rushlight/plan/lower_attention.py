@@ -108,7 +108,7 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
     """Everything between the q/k/v product and the output product of one token."""
     attrs = b.attrs(node)
     fours = _head_fours(b, node, attrs)
-    n_head, head_dim = _int(attrs, "n_head"), _int(attrs, "head_dim")
+    n_head = _int(attrs, "n_head")
     has_norm = "q_norm" in node.inputs
     norms = [
         b.weights.vector(node.inputs[port]) if has_norm else b.weights.zero()
@@ -124,8 +124,8 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         "N_ROT": _int(attrs, "n_rot"),
         "NEOX": attrs["layout"] == "neox",
         "HAS_NORM": has_norm,
-        "ROW_NORM": has_norm and b.graph.weights[node.inputs["q_norm"]].shape[0] > head_dim,
-        "V_NORM": bool(attrs["v_norm"]),
+        **_norm_overrides(b, node, attrs),
+        "CLAMP": float(attrs["clamp"]),  # type: ignore[arg-type]
         "EPS": float(attrs["eps"]),  # type: ignore[arg-type]
         "SLOPE": float(attrs["slope"]),  # type: ignore[arg-type]
         "LENGTH": _int(attrs, "length"),
@@ -141,6 +141,19 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
         )
         return
     _emit_split_step(b, node, bindings, fours, overrides)
+
+
+def _norm_overrides(b: PlanBuilder, node: Node, attrs: Mapping[str, Attr]) -> dict[str, float]:
+    """What the norms of q and k are over, whether each head has weights of its own, v's norm."""
+    name = node.inputs.get("q_norm")
+    shape = b.graph.weights[name].shape if name else ()
+    is_row = len(shape) == 1 and shape[0] > _int(attrs, "head_dim")
+    return {
+        "ROW_NORM": is_row,
+        "EACH_NORM": is_row or len(shape) > 1,
+        "IS_CENTRED": bool(attrs["is_centred"]),
+        "V_NORM": bool(attrs["v_norm"]),
+    }
 
 
 def _emit_split_step(
