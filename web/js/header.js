@@ -1,8 +1,8 @@
 // @ts-check
 /** The header: which model, how large, where it runs, how fast; and notes above the conversation. */
 
-import { decodeSpeed } from "./chat.js";
 import { formatBytes, formatNumber, formatSeconds, part } from "./dom.js";
+import { decodeSpeed } from "./reply.js";
 
 /** @typedef {import("../worker/protocol.js").ModelInfo} ModelInfo */
 
