@@ -117,6 +117,8 @@ def task_test(args: argparse.Namespace) -> int:
         command += ["-k", args.k]
     if args.quick:
         command += ["-m", "not slow"]
+    if os.environ.get("CI"):
+        command += ["--durations=40", "--durations-min=3"]
     failed_tests = machine.run([*command, *args.pytest], env={"PYTHONUNBUFFERED": "1"})
     if failed_check:
         say("check failed; its findings are above the tests")
