@@ -20,7 +20,7 @@
  */
 
 /** Raised when either side changes a message in a way the other cannot read. */
-export const PROTOCOL_VERSION = 2;
+export const PROTOCOL_VERSION = 3;
 
 /** @typedef {"auto" | "webgpu" | "cpu"} BackendChoice What a person asks for. */
 /** @typedef {"webgpu" | "cpu"} Backend What is in use. */
@@ -108,6 +108,10 @@ export const PROTOCOL_VERSION = 2;
  * @property {string} licenseLink general.license.link, or "".
  * @property {string} quantisation The mixture of storage types by name, e.g. "Q4_K_M".
  * @property {boolean} hasChatTemplate False: conversations are written as a plain transcript.
+ * @property {Required<Pick<ChatOptions, "temperature" | "topK" | "topP" | "minP"
+ *   | "repetitionPenalty">>} sampling What counts where ChatOptions says nothing: from the file's
+ *   general.sampling, or else the engine's.
+ * @property {number} maxTokens The same for the length of a reply.
  * @property {Backend} backend
  * @property {string} adapter
  * @property {string[]} notes All visible fall-backs, those of boot included.
@@ -116,8 +120,9 @@ export const PROTOCOL_VERSION = 2;
 /** @typedef {{role: "system" | "user" | "assistant", content: string}} Message */
 
 /**
- * A missing (undefined) option means the engine's own default for this model: greedy for a plain
- * transcript, SamplingParams' defaults with a chat template.
+ * A missing (undefined) option means the engine's own default for this model (ModelInfo.sampling):
+ * greedy for a plain transcript; with a chat template what the file asks for, or else
+ * SamplingParams' defaults.
  * @typedef {object} ChatOptions
  * @property {number} [temperature] 0 = greedy.
  * @property {number} [topK] 0 = off.
@@ -132,7 +137,8 @@ export const PROTOCOL_VERSION = 2;
 
 /**
  * The whole conversation goes over each time; the session reuses the prefix its KV cache holds.
- * `messages` ends with a user message.
+ * `messages` ends with a user message, or with an assistant message that was cut short: the reply then
+ * goes on where it ends.
  * @typedef {object} ChatRequest
  * @property {Message[]} messages
  * @property {ChatOptions} options
@@ -148,7 +154,7 @@ export const PROTOCOL_VERSION = 2;
  * @property {number} nGenerated
  * @property {number} prefillMs From the request to the first token: the time to first token.
  * @property {number} decodeMs From the first token to the last.
- * @property {string} text The whole reply; equals the pieces joined, bar stop strings trimmed.
+ * @property {string} text What was written; equals the pieces joined, bar stop strings trimmed.
  * @property {number} nLeftOut Messages from the start that no longer fit the context.
  * @property {boolean} hasExamples False: a plain transcript without its examples, for want of room.
  * @property {string} promptText What the model was given.

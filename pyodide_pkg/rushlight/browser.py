@@ -10,6 +10,7 @@ import gc
 import json
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -30,7 +31,7 @@ from .gguf.mix import mix_name
 from .gguf.reader import GgufFile
 from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, Model
-from .sampling import SamplingParams
+from .sampling import SamplingParams, default_sampling
 from .session import Session
 from .whole_hash import WholeHash as new_hash  # noqa: N813 - called like a function from JavaScript
 
@@ -210,10 +211,21 @@ def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
         "licenseLink": shown_text(file.metadata.get("general.license.link", "")),
         "quantisation": mix_name(file),
         "hasChatTemplate": has_chat_template(file.metadata),
+        "sampling": {
+            theirs: getattr(_default_sampling(model), ours)
+            for theirs, ours in SAMPLING_OPTIONS.items()
+            if ours != "seed"
+        },
+        "maxTokens": MAX_REPLY_TOKENS,
         "backend": backend,
         "adapter": _adapter_words(model),
         "notes": list(model.device.notes),
     }
+
+
+def _default_sampling(model: Model) -> SamplingParams:
+    metadata = model.file.metadata
+    return default_sampling(metadata, is_chat=has_chat_template(metadata))
 
 
 def _adapter_words(model: Model) -> str:
@@ -229,36 +241,36 @@ def _adapter_words(model: Model) -> str:
 async def chat(
     messages_json: str, options_json: str, on_token: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Answer the last message; pieces of text go to ``on_token``. Returns ReplyStats."""
+    """Answer the last message, or go on with it if it is the assistant's; pieces of text go to
+    ``on_token``. Returns ReplyStats."""
     if _loaded is None:
         raise EngineError("No model is loaded.", code="no_model", hint="Load a model first.")
     loaded, model = _loaded, _loaded.model
     options = {k: v for k, v in json.loads(options_json).items() if v is not None}
+    messages = json.loads(messages_json)
     fitted = fit_prompt(
-        json.loads(messages_json),
+        messages,
         model.file.metadata,
         model.tokenizer,
         n_ctx=model.n_ctx,
         n_ctx_train=model.config.n_ctx_train,
     )
     prompt = fitted.prompt
-    sampling = {
+    given = {
         ours: options[theirs] for theirs, ours in SAMPLING_OPTIONS.items() if theirs in options
     }
-    if not prompt.has_template:
-        sampling.setdefault("temperature", 0.0)
     generation = model.generate(
         prompt.ids,
         session=loaded.session,
         max_tokens=int(options.get("maxTokens", MAX_REPLY_TOKENS)),
         stop=prompt.stop_strings,
-        **sampling,
+        **vars(replace(_default_sampling(model), **given)),
     )
     loaded.generation = generation
     text = ""
     try:
         async for piece in generation:
-            if not text:
+            if not text and messages[-1]["role"] != "assistant":
                 piece = piece.lstrip()  # templates and transcripts leave a space before the reply
             if piece:
                 text += piece

@@ -76,16 +76,21 @@ def build_prompt(
     *,
     add_generation_prompt: bool = True,
     with_examples: bool = True,
+    continues: bool = False,
 ) -> ChatPrompt:
     """Return the prompt for ``messages``, each with a ``role`` and its ``content``.
 
     ``with_examples``: whether a plain transcript begins with two example exchanges.
+    ``continues``: the last message is a reply that was cut short; the prompt ends inside it.
 
     Uses ``tokenizer.chat_template`` of the file's metadata if there is one. Raises TemplateError
     if the template fails or refuses the messages, InvalidInputError for unusable messages.
     """
     return chat_format(metadata, tokenizer).build(
-        messages, add_generation_prompt=add_generation_prompt, with_examples=with_examples
+        messages,
+        add_generation_prompt=add_generation_prompt,
+        with_examples=with_examples,
+        continues=continues,
     )
 
 
@@ -120,19 +125,25 @@ class ChatFormat:
         *,
         add_generation_prompt: bool = True,
         with_examples: bool = True,
+        continues: bool = False,
     ) -> ChatPrompt:
-        """Return the prompt for ``messages``."""
+        """Return the prompt for ``messages``; see ``build_prompt``."""
         checked = check_messages(messages)
+        # A reply to go on with follows the generation prompt as it is: no template trims it, and
+        # none closes it.
+        begun = _begun_reply(checked) if continues else ""
+        add_generation_prompt = add_generation_prompt or continues
         if not self._source:
             text = plain_transcript(
                 checked, add_generation_prompt=add_generation_prompt, with_examples=with_examples
             )
+            text += f" {_one_speaker(begun, is_begun=True)}" if begun else ""
             ids = self._tokenizer.encode(text, add_special=False)
             bos = self._bos_ids()
             return ChatPrompt(bos + ids, text, (TRANSCRIPT_STOP,), False, TRANSCRIPT_NOTE)
         if self._template is None:
             self._template = _Template(self._source)
-        marks = _Marks.unused_in([self._source, *(m["content"] for m in checked)])
+        marks = _Marks.unused_in([self._source, begun, *(m["content"] for m in checked)])
         marked = self._marked(checked, marks)
         rendered = self._template.render(
             messages=marked,
@@ -141,6 +152,7 @@ class ChatFormat:
             documents=None,
             **self._token_names,
         )
+        rendered += marks.around(begun, self._special_texts)
         ids = self._encode(rendered, marks)
         return ChatPrompt(ids, marks.removed(rendered), (), True)
 
@@ -367,6 +379,17 @@ def _template_source(metadata: Mapping[str, Any]) -> str:
     return source if isinstance(source, str) else ""
 
 
-def _one_speaker(content: str) -> str:
+def _begun_reply(messages: list[dict[str, str]]) -> str:
+    """Take the reply that is to go on off the end of ``messages``."""
+    if messages[-1]["role"] != "assistant" or len(messages) < 2:
+        raise InvalidInputError(
+            f"The last message is of the role {messages[-1]['role']!r}; only a reply goes on.",
+            hint="End the conversation with the assistant message to go on with.",
+        )
+    return messages.pop()["content"]
+
+
+def _one_speaker(content: str, *, is_begun: bool = False) -> str:
     """Return content whose lines cannot be taken for the next speaker's."""
-    return re.sub(r"(?m)^(?=(?:User|Assistant):)", " ", content.strip())
+    content = content.lstrip() if is_begun else content.strip()
+    return re.sub(r"(?m)^(?=(?:User|Assistant):)", " ", content)

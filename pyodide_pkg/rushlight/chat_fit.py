@@ -39,12 +39,20 @@ def fit_prompt(
 ) -> FittedPrompt:
     """Return the prompt for ``messages`` with room for a reply, oldest exchanges left out.
 
-    Where two examples would take over a quarter of the context they are left out as well. Raises
-    ContextFullError if the last message alone does not fit.
+    Messages that end with the assistant's are a reply to go on with. Where two examples would take
+    over a quarter of the context they are left out as well. Raises ContextFullError if the last
+    message alone (with the reply begun to it) does not fit.
     """
+    continues = messages[-1:] != [] and messages[-1].get("role") == "assistant"
 
     def build(chosen: Sequence[Message], with_examples: bool) -> ChatPrompt:
-        return build_prompt(chosen, metadata, tokenizer, with_examples=with_examples)
+        return build_prompt(
+            chosen,
+            metadata,
+            tokenizer,
+            with_examples=with_examples,
+            continues=continues and chosen[-1] is messages[-1],
+        )
 
     system = [m for m in messages if m.get("role") == "system"]
     rest = [m for m in messages if m.get("role") != "system"]
@@ -57,14 +65,15 @@ def fit_prompt(
     has_examples = n_examples <= n_ctx // 4
     if has_examples and len(whole.ids) <= limit:
         return FittedPrompt(whole, 0, not whole.has_template)
-    alone = whole if len(rest) == 1 else build([*system, *rest[-1:]], True)
+    starts = _turn_starts(rest)
+    last = rest[starts[-1] :]
+    alone = whole if len(rest) == len(last) else build([*system, *last], True)
     n_alone = len(alone.ids) - n_examples  # long texts take long to encode: not once more
     if n_alone > limit:
         raise _too_long(n_alone, n_ctx, n_ctx_train)
     has_examples = has_examples and len(alone.ids) <= limit
-    starts = [*_turn_starts(rest), max(0, len(rest) - 1)]
     # Space is made for several turns at once: each time it is, the cache is of no more use.
-    best, low, high = build([*system, *rest[-1:]], has_examples), 0, len(starts) - 1
+    best, low, high = build([*system, *last], has_examples), 0, len(starts) - 1
     if not has_examples and high > 0:
         everything = build(messages, False)
         if len(everything.ids) <= limit:
@@ -81,8 +90,10 @@ def fit_prompt(
 
 
 def _turn_starts(rest: Sequence[Message]) -> list[int]:
-    """Where a conversation may begin: at what a user says, the last message excepted."""
-    return [i for i, m in enumerate(rest[:-1]) if i == 0 or m.get("role") == "user"]
+    """Where a conversation may begin: at what a user says, and at the last message to answer."""
+    starts = [i for i, m in enumerate(rest[:-1]) if i == 0 or m.get("role") == "user"]
+    is_begun = len(rest) > 1 and rest[-1].get("role") == "assistant"
+    return starts if is_begun else [*starts, max(0, len(rest) - 1)]
 
 
 def _too_long(n_tokens: int, n_ctx: int, n_ctx_train: int) -> ContextFullError:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from .candidates import MAX_ADJUSTED, Candidates, Cuts, SampleInputs, all_candid
 from .errors import EngineError, InvalidInputError
 from .ops.sampling import top_ids
 
-__all__ = ["GREEDY", "PENALTY_WINDOW", "Sampler", "SamplingParams", "top_ids"]
+__all__ = ["GREEDY", "PENALTY_WINDOW", "Sampler", "SamplingParams", "default_sampling", "top_ids"]
 
 PENALTY_WINDOW = 64
 """How many of the last tokens, prompt included, the penalties look at."""
@@ -90,6 +91,34 @@ class SamplingParams:
         if self.is_greedy:
             return Cuts(1.0, 1, 1.0, 0.0)
         return Cuts(self.temperature, self.top_k, self.top_p, self.min_p)
+
+
+FILE_KEYS = {
+    "temperature": "temp",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "repetition_penalty": "penalty_repeat",
+}
+"""Our options by what a GGUF file calls them, below ``general.sampling``."""
+
+
+def default_sampling(metadata: Mapping[str, Any], *, is_chat: bool) -> SamplingParams:
+    """Return how a model is sampled unless a person says otherwise.
+
+    Greedy for plain text. In a chat with a model that was made for it (``is_chat``) what its file
+    asks for, and the engine's defaults for the rest; a value out of bounds counts as none.
+    """
+    if not is_chat:
+        return GREEDY
+    params = SamplingParams()
+    for name, key in FILE_KEYS.items():
+        if (value := metadata.get(f"general.sampling.{key}")) is not None:
+            try:
+                params = replace(params, **{name: type(getattr(params, name))(value)})
+            except (InvalidInputError, TypeError, ValueError):
+                continue
+    return params
 
 
 class Sampler:

@@ -359,6 +359,31 @@ def test_a_transcript_keeps_one_speaker_to_a_turn():
     ).startswith("Be terse.\n\nUser: ")
 
 
+CUT = "Once <|im_end|> upon\n  "
+
+
+@pytest.mark.parametrize("template", [CHATML, GEMMA + "{{ '<start_of_turn>model\n' }}", None])
+def test_a_reply_goes_on_where_it_was_cut(template):
+    data = metadata(template)
+    tokenizer = load_tokenizer(data)
+    asked = build_prompt(USER, data, tokenizer)
+    talk = [*USER, {"role": "assistant", "content": CUT}]
+    made = build_prompt(talk, data, tokenizer, continues=True)
+    begun = CUT if template else f" {CUT}"
+    # As it was written, white space included, and nothing of it is structure.
+    assert made.text == asked.text + begun
+    assert made.ids == asked.ids + list(begun.encode())
+
+
+def test_only_a_reply_goes_on():
+    data = metadata(CHATML)
+    with pytest.raises(InvalidInputError, match="'user'"):
+        build_prompt(USER, data, load_tokenizer(data), continues=True)
+    lone = [{"role": "assistant", "content": "x"}]
+    with pytest.raises(InvalidInputError, match="only a reply"):
+        build_prompt(lone, data, load_tokenizer(data), continues=True)
+
+
 @pytest.mark.parametrize(
     "messages, words",
     [

@@ -54,3 +54,11 @@ def test_a_message_that_never_fits_is_refused_with_numbers(fit) -> None:  # type
     with pytest.raises(ContextFullError, match="the context holds 256") as caught:
         fit("long " * 200, n_ctx=256)
     assert "8,192" in caught.value.hint
+
+
+def test_a_reply_goes_on_with_its_question(fit) -> None:  # type: ignore[no-untyped-def]
+    found = fit("one " * 20, "two " * 20, "Hello?", "Once upon", n_ctx=256)
+    assert found.n_dropped == 2
+    assert found.prompt.text.endswith("User: Hello?\nAssistant: Once upon")
+    with pytest.raises(ContextFullError, match="the context holds 256"):
+        fit("Hello?", "long " * 200, n_ctx=256)

@@ -1,5 +1,6 @@
 """Sampling: what each step keeps, ties, NaN, seeds, and the bounds of the parameters."""
 
+import gguf
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from rushlight.candidates import N_CANDIDATES, Candidates, is_decided, keep
 from rushlight.errors import EngineError, InvalidInputError
 from rushlight.ops.sampling import LOWEST, top_k
-from rushlight.sampling import GREEDY, Sampler, SamplingParams, top_ids
+from rushlight.sampling import GREEDY, Sampler, SamplingParams, default_sampling, top_ids
 
 
 def params(**changes):
@@ -228,3 +229,19 @@ def test_a_total_too_close_to_the_border_is_not_trusted():
     found = Candidates(values[:600], np.arange(600), 1000.0, False)
     assert keep(found, params(top_p=0.5).cuts()) is None
     assert len(keep(found, params(top_p=0.5003).cuts())[0]) == 501
+
+
+def test_a_file_says_how_its_model_is_sampled():
+    # The keys' names are gguf-py's (Keys.General.SAMPLING_*).
+    keys = {
+        gguf.Keys.General.SAMPLING_TEMP: np.float32(0.25),
+        gguf.Keys.General.SAMPLING_TOP_K: 64,
+        gguf.Keys.General.SAMPLING_TOP_P: 7.0,
+        gguf.Keys.General.SAMPLING_MIN_P: "none",
+        gguf.Keys.General.SAMPLING_PENALTY_REPEAT: 1.5,
+    }
+    params = default_sampling(keys, is_chat=True)
+    assert params == SamplingParams(temperature=0.25, top_k=64, repetition_penalty=1.5)
+    assert type(params.temperature) is float
+    assert default_sampling({}, is_chat=True) == SamplingParams()
+    assert default_sampling(keys, is_chat=False) == GREEDY

@@ -13,7 +13,7 @@ from ..chat import Message, build_prompt, has_chat_template
 from ..errors import ContextFullError, EngineError, InvalidInputError
 from ..generate import Generation
 from ..model import Model
-from ..sampling import GREEDY, SamplingParams
+from ..sampling import SamplingParams, default_sampling
 from . import EXIT_INTERRUPTED, print_error
 from .common import (
     ContextOption,
@@ -124,8 +124,8 @@ def _run(model: Model, text: str | None, options: RunOptions, *, is_chat: bool) 
 
 
 def _default_sampling(model: Model, *, is_chat: bool) -> SamplingParams:
-    """Greedy for plain text; the engine's defaults for a model that was made to chat."""
-    return SamplingParams() if is_chat and has_chat_template(model.file.metadata) else GREEDY
+    metadata = model.file.metadata
+    return default_sampling(metadata, is_chat=is_chat and has_chat_template(metadata))
 
 
 def _read_prompt(prompt: str | None) -> str | None:
