@@ -45,6 +45,7 @@ def ensure_all() -> None:
     """Fetches everything that is not in the cache yet, the default model included."""
     ensure_site_files()
     ensure_types()
+    ensure_npm("axe-core")
     ensure_default_model()
 
 
@@ -64,19 +65,22 @@ def ensure_default_model() -> tuple[Path, str]:
 
 def ensure_types() -> Path:
     """Puts TypeScript declarations where the checker looks; gives the `tsc` script's path."""
+    packages = read_lock()["npm"]
+    for name, package in packages.items():
+        if package.get("unpack") == "types":
+            _refresh_copy(ensure_npm(name), ROOT / "node_modules" / name, package["version"])
+    return ensure_npm("typescript") / "bin" / "tsc"
+
+
+def ensure_npm(name: str) -> Path:
+    """Folder of an npm package that the checks or the tests use; none of these reach the page."""
     lock = read_lock()
-    folder = machine.cache_dir() / "npm"
-    with _Fetcher(lock) as fetcher:
-        for name, package in lock["npm"].items():
-            if "unpack" not in package:
-                continue
-            target = folder / f"{name.replace('/', '+')}-{package['version']}"
-            if not target.is_dir():
-                fetcher.unpack_npm(name, target)
-            if package["unpack"] == "types":
-                link = ROOT / "node_modules" / name
-                _refresh_copy(target, link, package["version"])
-    return folder / f"typescript-{lock['npm']['typescript']['version']}" / "bin" / "tsc"
+    version = lock["npm"][name]["version"]
+    target = machine.cache_dir() / "npm" / f"{name.replace('/', '+')}-{version}"
+    if not target.is_dir():
+        with _Fetcher(lock) as fetcher:
+            fetcher.unpack_npm(name, target)
+    return target
 
 
 def _refresh_copy(source: Path, target: Path, version: str) -> None:

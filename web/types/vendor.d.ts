@@ -12,6 +12,23 @@ declare module "*/vendor/marked.esm.js" {
   export interface Token {
     type: string;
     raw: string;
+    text?: string;
+    /** Of code: what follows its fence. */
+    lang?: string;
+    /** Of a list. */
+    ordered?: boolean;
+    start?: number | "";
+    items?: Token[];
+    /** Of a table. */
+    rows?: unknown[];
+  }
+  /** A syntax of our own. */
+  export interface Extension {
+    name: string;
+    level: "block" | "inline";
+    start(src: string): number | undefined;
+    tokenizer(src: string): { type: string; raw: string } | undefined;
+    renderer(token: { raw: string }): string;
   }
   export interface Renderer {
     html(token: { text: string; block: boolean }): string;
@@ -19,7 +36,7 @@ declare module "*/vendor/marked.esm.js" {
     image(token: { href: string; text: string }): string;
   }
   export class Marked {
-    constructor(options: { gfm?: boolean; breaks?: boolean; renderer?: Partial<Renderer> });
+    constructor(options: { gfm?: boolean; breaks?: boolean; extensions?: Extension[]; renderer?: Partial<Renderer> });
     lexer(text: string): Token[];
     parser(tokens: Token[]): string;
   }
@@ -36,4 +53,12 @@ declare module "*/vendor/purify.es.mjs" {
   }
   const DOMPurify: { sanitize(html: string, config: Config): DocumentFragment };
   export default DOMPurify;
+}
+
+declare module "*/vendor/highlight/core.min.js" {
+  const highlighter: {
+    highlight(code: string, options: { language: string; ignoreIllegals: boolean }): { value: string };
+    registerLanguage(name: string, grammar: unknown): void;
+  };
+  export default highlighter;
 }
