@@ -212,6 +212,23 @@ def test_code_has_a_label_a_button_and_colours(page: Page, site: ScriptedSite) -
     assert page.evaluate("navigator.clipboard.readText()") == "plain"
 
 
+def test_code_in_a_list_is_shown_as_all_code(page: Page, site: ScriptedSite) -> None:
+    ask(page, site.reply("inner", TEXTS["indented fence"]))
+    code = page.locator("[data-role=assistant] li .code")
+    expect(code.locator(".language")).to_have_text("sh")
+    expect(code.locator(".hljs-built_in").first).to_have_text("ls")
+    assert code.locator("code").text_content() == "ls\ncd\npwd\nrm"
+    assert page.locator("[data-role=assistant] [lang]").count() == 0
+
+
+def test_lists_keep_their_numbers_and_tables_their_sides(page: Page, site: ScriptedSite) -> None:
+    ask(page, site.reply("sides", "7. seven\n8. eight\n\n| a | b |\n|--:|:-:|\n| 1 | 2 |\n"))
+    body = page.locator("[data-role=assistant] .body")
+    expect(body.locator("ol")).to_have_attribute("start", "7")
+    sides = "cells => cells.map((cell) => getComputedStyle(cell).textAlign)"
+    assert body.locator("td").evaluate_all(sides) == ["end", "center"]
+
+
 def test_no_grammar_comes_with_the_page(browser: Browser, site: ScriptedSite) -> None:
     context = browser.new_context()
     tab = context.new_page()

@@ -156,3 +156,17 @@ export class CodeView {
     }
   }
 }
+
+/**
+ * Shows the code inside of lists and quotes as all code.
+ * @param {DocumentFragment} fragment From Markdown.
+ * @returns {CodeView[]}
+ */
+export function dressCode(fragment) {
+  return [...fragment.querySelectorAll("pre")].map((pre) => {
+    const view = new CodeView(pre.querySelector("code")?.lang ?? "");
+    view.setText(pre.textContent ?? "");
+    pre.replaceWith(view.element);
+    return view;
+  });
+}

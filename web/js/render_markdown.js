@@ -10,12 +10,14 @@
 import { Marked } from "../vendor/marked.esm.js";
 import DOMPurify from "../vendor/purify.es.mjs";
 
+const PLAIN_ATTRIBUTES = ["start", "colspan", "rowspan", "align", "lang"];
 const KEPT = {
   ALLOWED_TAGS: (
     "p br strong em b i del s sub sup code pre ul ol li blockquote hr a " +
     "h1 h2 h3 h4 h5 h6 table thead tbody tr th td"
   ).split(" "),
-  ALLOWED_ATTR: ["href", "start", "colspan", "rowspan", "align"],
+  ALLOWED_ATTR: ["href", ...PLAIN_ATTRIBUTES],
+  ADD_URI_SAFE_ATTR: PLAIN_ATTRIBUTES, // their values need not look like an address
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
@@ -77,6 +79,11 @@ const markdown = new Marked({
       if (PLAIN_TAG.test(text.trim())) return text;
       return block ? `<p>${escape(text.trim()).replaceAll("\n", "<br>")}</p>` : escape(text);
     },
+    // The language travels as an attribute; render_code.js takes it off.
+    code: ({ text, lang }) => {
+      const language = languageOf(lang);
+      return `<pre><code lang="${escape(language)}">${escape(text)}</code></pre>\n`;
+    },
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
     // Fetching an image would tell its host what was said here; a link leaves that to the reader.
     image: ({ href, text }) => `<a href="${escape(href)}">${escape(text || href)}</a>`,
@@ -84,6 +91,11 @@ const markdown = new Marked({
 });
 
 /** @typedef {import("../vendor/marked.esm.js").Token} Token */
+
+/** The first word after a fence. @param {string} [info] */
+export function languageOf(info = "") {
+  return info.trim().split(/[\s{,:]/)[0];
+}
 
 /** @param {string} text */
 export function readMarkdown(text) {

@@ -5,7 +5,7 @@
  * are read anew each time, and those that come out the same keep their nodes.
  */
 
-import { CodeView } from "./render_code.js";
+import { CodeView, dressCode } from "./render_code.js";
 import { safeNodes } from "./render_markdown.js";
 import { settled, unitsOf } from "./render_units.js";
 
@@ -15,7 +15,8 @@ import { settled, unitsOf } from "./render_units.js";
  * @property {Unit} unit
  * @property {Element[]} nodes What goes when the unit is drawn anew.
  * @property {Element | null} container The list, or the table's body, that takes the next units.
- * @property {CodeView | null} code
+ * @property {CodeView | null} code The unit itself, if it is code.
+ * @property {CodeView[]} codes All code in it.
  */
 
 /** Units that text to come may still change, with some to spare: a list's last item, a heading. */
@@ -67,7 +68,7 @@ export class MarkdownStream {
     this.#prefix = "";
     this.#isInList = false;
     this.#draw(unitsOf(text), false);
-    for (const { code } of this.#drawn) code?.finish();
+    for (const { codes } of this.#drawn) codes.forEach((code) => code.finish());
   }
 
   /** @param {string} rest */
@@ -107,7 +108,7 @@ export class MarkdownStream {
       at += 1;
     }
     if (isSame) this.#cut(at);
-    for (const { code: view } of this.#drawn.slice(this.#nKept, -1)) view?.finish();
+    for (const { codes } of this.#drawn.slice(this.#nKept, -1)) codes.forEach((one) => one.finish());
   }
 
   /**
@@ -124,6 +125,7 @@ export class MarkdownStream {
       old.code.setText(steadyCode(unit.html, isGrowing));
     } else if (old.unit.html !== unit.html) {
       const fresh = safeNodes(unit.html);
+      const codes = dressCode(fresh);
       if (unit.kind === "head" || (unit.kind === "item" && unit.isFirst)) {
         if (!replaceFirst(old, fresh)) return false;
       } else {
@@ -133,6 +135,7 @@ export class MarkdownStream {
         if (old.nodes.length === 0) return false;
         old.nodes = nodes;
       }
+      old.codes = codes;
     }
     old.unit = unit;
     return true;
@@ -150,20 +153,21 @@ export class MarkdownStream {
       const code = new CodeView(unit.language);
       code.setText(steadyCode(unit.html, isGrowing));
       this.#target.append(code.element);
-      this.#drawn.push({ unit, nodes: [code.element], container: null, code });
+      this.#drawn.push({ unit, nodes: [code.element], container: null, code, codes: [code] });
       return;
     }
     const fragment = safeNodes(unit.html);
+    const codes = dressCode(fragment);
     const isInside = unit.kind === "row" || (unit.kind === "item" && !unit.isFirst);
     if (isInside && before) {
       const nodes = innerOf(unit, fragment);
       before.append(...nodes);
-      this.#drawn.push({ unit, nodes, container: before, code: null });
+      this.#drawn.push({ unit, nodes, container: before, code: null, codes });
       return;
     }
     const nodes = unit.kind === "head" ? [framed(fragment)] : elementsOf(fragment);
     this.#target.append(...nodes);
-    this.#drawn.push({ unit, nodes, container: containerOf(unit, nodes), code: null });
+    this.#drawn.push({ unit, nodes, container: containerOf(unit, nodes), code: null, codes });
   }
 
   /**

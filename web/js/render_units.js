@@ -4,7 +4,7 @@
  * but for long ones that grow: each item of a list is a unit, and each row of a table.
  */
 
-import { readMarkdown, writeHtml } from "./render_markdown.js";
+import { languageOf, readMarkdown, writeHtml } from "./render_markdown.js";
 
 /** @typedef {import("./render_markdown.js").Token} Token */
 
@@ -44,7 +44,7 @@ function blockOf(token, start) {
 function codeOf(token, start) {
   const isFenced = /^ {0,3}(?:`{3}|~{3})/.test(token.raw);
   const prefix = isFenced ? token.raw.slice(0, token.raw.indexOf("\n") + 1) : "";
-  const language = (token.lang ?? "").trim().split(/[\s{,:]/)[0];
+  const language = languageOf(token.lang);
   return { kind: "code", html: token.text ?? "", language, start, raw: token.raw, isFirst: true, prefix };
 }
 

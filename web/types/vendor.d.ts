@@ -32,6 +32,7 @@ declare module "*/vendor/marked.esm.js" {
   }
   export interface Renderer {
     html(token: { text: string; block: boolean }): string;
+    code(token: { text: string; lang?: string }): string;
     checkbox(token: { checked: boolean }): string;
     image(token: { href: string; text: string }): string;
   }
@@ -46,6 +47,7 @@ declare module "*/vendor/purify.es.mjs" {
   interface Config {
     ALLOWED_TAGS: string[];
     ALLOWED_ATTR: string[];
+    ADD_URI_SAFE_ATTR: string[];
     ALLOWED_URI_REGEXP: RegExp;
     ALLOW_DATA_ATTR: boolean;
     ALLOW_ARIA_ATTR: boolean;
