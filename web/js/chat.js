@@ -1,6 +1,7 @@
 // @ts-check
 /** The conversation: what was said, and how it is shown. */
 
+import { showMessage } from "./attachments.js";
 import { copyFrom, part, stamp } from "./dom.js";
 import { Reply } from "./reply.js";
 
@@ -49,7 +50,7 @@ export class Chat extends EventTarget {
   /** @param {string} text */
   addUser(text) {
     const element = stamp("user-template");
-    /** @type {HTMLElement} */ (element.querySelector(".body")).textContent = text;
+    showMessage(/** @type {HTMLElement} */ (element.querySelector(".body")), text);
     this.#list.append(element);
     this.#turns.push({ user: text, element, reply: null, isLeftOut: false });
     this.#empty.hidden = true;

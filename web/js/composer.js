@@ -1,6 +1,7 @@
 // @ts-check
 /** The message field: Enter sends, Shift+Enter breaks the line, it grows with its text. */
 
+import { Attachments, joinMessage, splitMessage } from "./attachments.js";
 import { part } from "./dom.js";
 
 export class Composer {
@@ -9,6 +10,7 @@ export class Composer {
   #send = /** @type {HTMLButtonElement} */ (part("send"));
   #stop = part("stop");
   #editing = part("editing");
+  #attachments = new Attachments(() => this.#refresh());
   /** @type {number | null} The turn that the text will replace. */
   #editIndex = null;
   /** What stood in the field before the edit. */
@@ -40,13 +42,15 @@ export class Composer {
     });
   }
 
+  /** The message as it goes to the model, attached files included. */
   get text() {
-    return this.#input.value;
+    return joinMessage(this.#input.value, this.#attachments.files);
   }
 
-  set text(text) {
+  set text(message) {
+    const { text, files } = splitMessage(message);
     this.#input.value = text;
-    this.#refresh();
+    this.#attachments.files = files;
   }
 
   get isEditing() {
@@ -112,14 +116,15 @@ export class Composer {
   }
 
   #submit() {
-    const text = this.#input.value.trim();
+    const text = joinMessage(this.#input.value.trim(), this.#attachments.files);
     if (!text || !this.onSend(text, this.#editIndex)) return;
     if (this.#editIndex !== null) this.#endEdit();
     else this.text = "";
   }
 
   #refresh() {
-    this.#send.disabled = !this.#canSend || !this.#input.value.trim();
+    const isEmpty = !this.#input.value.trim() && this.#attachments.files.length === 0;
+    this.#send.disabled = !this.#canSend || isEmpty;
     if (CSS.supports("field-sizing", "content")) return;
     this.#input.style.height = "auto";
     this.#input.style.height = `${this.#input.scrollHeight}px`;

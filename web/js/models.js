@@ -210,7 +210,7 @@ export class ModelPicker {
   #drop(event) {
     this.#depth = 0;
     this.#overlay.hidden = true;
-    if (!hasFiles(event)) return;
+    if (!hasFiles(event) || event.defaultPrevented) return; // attached to the message
     event.preventDefault(); // or the browser leaves the page to show the file
     this.#take(event.dataTransfer?.files);
   }
