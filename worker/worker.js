@@ -5,6 +5,7 @@ import * as Comlink from "../vendor/comlink.mjs";
 import { startRuntime } from "./boot.js";
 import { Failure } from "./failure.js";
 import { PROTOCOL_VERSION, answer, asFailure } from "./protocol.js";
+import { reportRequests } from "./request_log.js";
 import { createSource } from "./sources.js";
 import { deleteModel, listModels } from "./storage/model_store.js";
 
@@ -207,4 +208,5 @@ const api = {
     }),
 };
 
+reportRequests();
 Comlink.expose(api);

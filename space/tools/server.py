@@ -1,8 +1,8 @@
 """A static web server for one folder on the loopback address, as the tests and `serve` use it.
 
-Serves byte ranges, right types for WebAssembly and modules, validators for caching, and the
-isolation headers that shared WebAssembly memory needs. No folder listings; nothing outside the
-folder can be reached.
+Serves byte ranges, right types for WebAssembly and modules, validators for caching, the page's
+policy, and the isolation headers that shared WebAssembly memory needs. No folder listings; nothing
+outside the folder can be reached.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
+
+from space.tools import policy
 
 HOST = "127.0.0.1"
 FIRST_PORT = 8000
@@ -62,6 +64,10 @@ class SiteServer:
 
     `has_ranges=False` answers every request with the whole file, as some hosts do.
     `is_shared=True` lets pages of other origins read the files (CORS), as model hosts do.
+    `has_policy=False` leaves out the index page's Content-Security-Policy, which every file carries
+    otherwise. Without it and without isolation the answers are those of a plain static host.
+    `prefix` is where the folder's address begins, such as "some/path/".
+    `requests` lists what was asked for: the path, and the query if there was one.
     """
 
     def __init__(
@@ -72,7 +78,11 @@ class SiteServer:
         is_isolated: bool = True,
         has_ranges: bool = True,
         is_shared: bool = False,
+        has_policy: bool = True,
+        prefix: str = "",
     ) -> None:
+        self.requests: list[str] = []
+        self._prefix = prefix
         handler = type(
             "SiteHandler",
             (_Handler,),
@@ -81,6 +91,9 @@ class SiteServer:
                 "is_isolated": is_isolated,
                 "has_ranges": has_ranges,
                 "is_shared": is_shared,
+                "has_policy": has_policy,
+                "prefix": f"/{prefix}",
+                "requests": self.requests,
             },
         )
         self._server = _Server((HOST, port), handler)
@@ -89,7 +102,7 @@ class SiteServer:
     @property
     def url(self) -> str:
         """The address of the folder's index page."""
-        return f"http://{HOST}:{self._server.server_address[1]}/"
+        return f"http://{HOST}:{self._server.server_address[1]}/{self._prefix}"
 
     def serve_forever(self) -> None:
         """Serves in this thread until interrupted."""
@@ -140,6 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
     is_isolated: bool
     has_ranges: bool
     is_shared: bool
+    has_policy: bool
+    prefix: str
+    requests: list[str]
 
     def do_GET(self) -> None:
         self._answer(has_body=True)
@@ -156,6 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _answer(self, *, has_body: bool) -> None:
+        self.requests.append(self.path)
         path = self._find()
         if path is None:
             self._send_empty(HTTPStatus.NOT_FOUND, body=b"not found\n" if has_body else b"")
@@ -186,7 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
         name = unquote(urlsplit(self.path).path)
         if "\\" in name or "\0" in name:
             return None
-        path = (self.folder / name.lstrip("/")).resolve()
+        if not name.startswith(self.prefix):
+            return None
+        path = (self.folder / name.removeprefix(self.prefix).lstrip("/")).resolve()
         if not path.is_relative_to(self.folder):
             return None
         if path.is_dir() and name.endswith("/"):
@@ -253,10 +272,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def end_headers(self) -> None:
         if self.is_isolated:
-            self.send_header("Cross-Origin-Opener-Policy", "same-origin")
-            self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
-        policy = "cross-origin" if self.is_shared else "same-origin"
-        self.send_header("Cross-Origin-Resource-Policy", policy)
+            for name, value in policy.ISOLATION.items():
+                self.send_header(name, value)
+        if self.has_policy and (csp := policy.read_policy(self.folder / "index.html")):
+            self.send_header("Content-Security-Policy", csp)
+        readers = "cross-origin" if self.is_shared else "same-origin"
+        self.send_header("Cross-Origin-Resource-Policy", readers)
         if self.is_shared:
             self.send_header("Access-Control-Allow-Origin", "*")
             exposed = "Accept-Ranges, Content-Range, Content-Length, ETag"

@@ -8,17 +8,17 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from space.tools import machine, vendor, wasm_builder, wheels
+from space.tools import compress, machine, offline, policy, vendor, wasm_builder, wheels
 from space.tools.machine import ROOT, BuildError, say
 
 # Hand-written files that help the developer and are no part of the page.
-_NOT_SERVED_SUFFIXES = (".c", ".h", ".d.ts", ".md", ".pyc")
-_NOT_SERVED_NAMES = {"jsconfig.json", "package.json"}
+_NOT_SERVED_SUFFIXES = (".c", ".h", ".d.ts", ".md", ".pyc", ".sha256")
+_NOT_SERVED_NAMES = {"package.json", "service_worker.js"}  # the last: made here
 _NOT_SERVED_FOLDERS = {"types", "node_modules", "__pycache__", "vendor"}
 
 # What people call the default model, and the terms that its weights come under.
@@ -43,10 +43,20 @@ def build_wheel(out: Path) -> Path:
     return wheel
 
 
-def build_site(out: Path, *, model: str | None = None) -> Path:
+def build_site(
+    out: Path,
+    *,
+    model: str | None = None,
+    model_hosts: Sequence[str] | None = None,
+    is_isolating: bool = False,
+    is_compressed: bool = False,
+) -> Path:
     """Builds the whole site into `out`.
 
-    `model` is a .gguf file, a URL, "none", or None for the default one.
+    `model` is a .gguf file, a URL, "none", or None for the default one. `model_hosts` are the only
+    other hosts that the page may ask, with that of `model`; None leaves them open. With
+    `is_isolating` the service worker adds the isolation headers. With `is_compressed` a .gz and a
+    .br lie beside each file that shrinks.
     """
     wheel = _page_wheel(build_wheel(ROOT / "dist"))
     out.mkdir(parents=True, exist_ok=True)
@@ -58,18 +68,44 @@ def build_site(out: Path, *, model: str | None = None) -> Path:
     kernels = _kernel_files()
     files |= {entry["url"]: path for path, entry in kernels.values()}
     default_model, model_files = _model_entry(model)
-    files |= model_files
-    for name, source in files.items():
-        _place(source, out / name)
     info = {
         "version": machine.project_version(),
         "wheel": f"wheels/{wheel.name}",
         "kernels": {build: entry for build, (_, entry) in kernels.items()},
         "default_model": default_model,
     }
-    write_if_changed(out / "site.json", json.dumps(info, indent=2) + "\n")
-    _remove_others(out, {*files, "site.json"})
+    if model_hosts is not None and default_model and not model_files:
+        model_hosts = [*model_hosts, "{0.scheme}://{0.netloc}".format(urlsplit(str(model)))]
+    texts = {"site.json": json.dumps(info, indent=2) + "\n"}
+    texts |= _made_texts(files, texts, model_hosts, is_isolating)
+    for name, source in (files | model_files).items():
+        if name not in texts:
+            _place(source, out / name)
+    for name, text in texts.items():
+        write_if_changed(out / name, text)
+    names = {*files, *texts}
+    packed = compress.write_beside(out, names) if is_compressed else set()
+    _remove_others(out, names | set(model_files) | packed)
     return out
+
+
+def _made_texts(
+    files: Mapping[str, Path],
+    texts: Mapping[str, str],
+    model_hosts: Sequence[str] | None,
+    is_isolating: bool,
+) -> dict[str, str]:
+    """The site's texts that no file of the repository is: the index with its policy, and so on."""
+    csp = policy.read_policy(files["index.html"])
+    if model_hosts is not None:
+        csp = policy.narrowed(csp, model_hosts)
+    index = files["index.html"].read_text(encoding="utf-8")
+    made = {"index.html": policy.filled_index(index, csp, is_isolating=is_isolating)}
+    held = offline.precached({**files, **texts, **made})
+    source = (ROOT / "web" / "service_worker.js").read_text(encoding="utf-8")
+    made["service_worker.js"] = offline.service_worker(source, held, csp, is_isolating=is_isolating)
+    # GitHub Pages leaves out what its own site builder would; this file keeps it from running.
+    return made | {"_headers": policy.headers_file(csp), ".nojekyll": ""}
 
 
 def _served_files(folder: Path, prefix: str) -> dict[str, Path]:
@@ -80,6 +116,7 @@ def _served_files(folder: Path, prefix: str) -> dict[str, Path]:
         is_kept_back = (
             bool(_NOT_SERVED_FOLDERS & set(inside.parts[:-1]))
             or path.name in _NOT_SERVED_NAMES
+            or path.name.startswith("jsconfig.")
             or path.name.endswith(_NOT_SERVED_SUFFIXES)
         )
         if path.is_file() and not is_hidden and not is_kept_back:
@@ -89,7 +126,8 @@ def _served_files(folder: Path, prefix: str) -> dict[str, Path]:
 
 def _page_wheel(wheel: Path) -> Path:
     path = wheel.parent / "page" / wheel.name
-    if not path.exists() or path.stat().st_mtime < wheel.stat().st_mtime:
+    newest = max(source.stat().st_mtime for source in (wheel, Path(wheels.__file__)))
+    if not path.exists() or path.stat().st_mtime < newest:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(wheels.page_wheel(wheel))
     return path
@@ -165,4 +203,4 @@ def write_if_changed(path: Path, text: str) -> None:
     """Writes a text file unless it already says exactly that."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")  # hashed as it stands

@@ -13,6 +13,7 @@ from pathlib import Path
 # Packages the site carries, by their name in Pyodide's lock, and what each one imports as.
 SITE_PACKAGES = ("numpy", "micropip", "packaging", "jinja2", "markupsafe")
 _COMPILED_SUFFIXES = (".so", ".pyd", ".dylib", ".c")
+_NOT_FOR_PAGES = (".wasm", ".md", "_native.py", "/native_timer.py", "/wgpu_adapter.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -29,8 +30,14 @@ def repack_pure(wheel: Path) -> bytes:
 
 
 def page_wheel(wheel: Path) -> bytes:
-    """Our own wheel as the site carries it: the page fetches the CPU kernels' modules itself."""
-    return _packed(_members_without(wheel, (".wasm",)), zipfile.ZIP_DEFLATED)
+    """Our own wheel as the site carries it: without what no page can use, to be fetched sooner.
+
+    The page fetches the CPU kernels' modules itself; what runs outside browsers only, and what
+    people read, stays out.
+    """
+    members = _members_without(wheel, _NOT_FOR_PAGES)
+    kept = {name: data for name, data in members.items() if "/cli/" not in name}
+    return _packed(kept, zipfile.ZIP_DEFLATED)
 
 
 def _members_without(wheel: Path, suffixes: tuple[str, ...]) -> dict[str, bytes]:

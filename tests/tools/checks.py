@@ -93,7 +93,8 @@ def project_files() -> list[Path]:
 
 def check_javascript() -> int:
     """Type-checks the page and the worker by their JSDoc."""
-    configs = [ROOT / folder / "jsconfig.json" for folder in ("web", "worker")]
+    configs = [ROOT / "web" / "jsconfig.json", ROOT / "web" / "jsconfig.service_worker.json"]
+    configs.append(ROOT / "worker" / "jsconfig.json")
     node = machine.find_node()
     if node is None:
         return report(["node is missing; remove .venv and run this again to get it"])

@@ -11,10 +11,13 @@ import { showName } from "./header.js";
 import { LoadedModel } from "./loaded.js";
 import { Loading } from "./loading.js";
 import { ModelPicker, readSiteModel, siteSource, urlSource } from "./models.js";
+import { NetworkLog } from "./network_log.js";
+import { Offline, isolate } from "./offline.js";
 import { ProgressView } from "./progress.js";
 import { Replies } from "./replies.js";
 import { Settings, wireDialogs, wireTheme } from "./settings.js";
 
+new NetworkLog();
 const client = new EngineClient();
 const progress = new ProgressView(() => client.cancelLoad());
 const chat = new Chat();
@@ -86,4 +89,5 @@ async function start() {
 
 wire();
 activity.enter("booting");
-void start();
+void isolate().then(start);
+void new Offline().start();

@@ -3,6 +3,7 @@
 
 import * as Comlink from "../vendor/comlink.mjs";
 import { PROTOCOL_VERSION } from "../worker/protocol.js";
+import { REQUEST_CHANNEL } from "./network_log.js";
 
 /** @typedef {import("../worker/protocol.js").EngineApi} EngineApi */
 /** @typedef {import("../worker/protocol.js").EngineFailure} EngineFailure */
@@ -129,7 +130,8 @@ export class EngineClient {
   }
 
   #start() {
-    const worker = new Worker(new URL("../worker/worker.js", import.meta.url), { type: "module" });
+    const script = new URL("../worker/worker.js", import.meta.url);
+    const worker = new Worker(script, { type: "module", name: REQUEST_CHANNEL });
     /** @type {(fault: EngineFault) => void} */
     let end = () => {};
     /** @type {Promise<never>} */
