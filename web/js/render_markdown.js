@@ -114,7 +114,7 @@ export function writeHtml(token) {
 export function safeNodes(html) {
   const fragment = DOMPurify.sanitize(html, KEPT);
   for (const link of fragment.querySelectorAll("a")) {
-    if (!link.hasAttribute("href")) {
+    if (!URL.canParse(link.getAttribute("href") ?? "")) {
       link.replaceWith(...link.childNodes); // a dead link is text
       continue;
     }
