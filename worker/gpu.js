@@ -2,6 +2,7 @@
 /** Owns the GPUDevice: asks for it, and builds a model's buffers and pipelines from a program. */
 
 import { Failure, outOfDeviceMemory } from "./failure.js";
+import { compilePipelines } from "./pipelines.js";
 import { GpuModel } from "./replay.js";
 import { BlobSource } from "./sources.js";
 import { recall, remember } from "./store.js";
@@ -26,6 +27,9 @@ const LIMITS = /** @type {const} */ ([
 
 /** Asked for where the adapter has them; no kernel may need one without saying so. */
 const WANTED_FEATURES = /** @type {const} */ (["timestamp-query", "shader-f16", "subgroups"]);
+
+const REOPEN_TRIES = 5;
+const REOPEN_WAIT_MS = 500;
 
 /** @param {string} name "maxBufferSize" -> "max-buffer-size", wgpu-py's spelling */
 const kebab = (name) => name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
@@ -71,10 +75,13 @@ export class GpuDevice {
     this.device = device;
     this.notes = notes;
     const info = adapter.info;
+    const { vendor, architecture, device: model, description } = info;
+    /** What the browser tells of the adapter; most keep some of it to themselves. */
+    this.about = { vendor, architecture, device: model, description };
+    this.adapterFeatures = [...adapter.features].sort();
     this.adapterName = [info.vendor, info.architecture || info.device].filter(Boolean).join(" ");
     // The browser's version stands for its shader compiler.
-    const about = [info.vendor, info.architecture, info.device, info.description];
-    this.identity = [...about, navigator.userAgent].join(" | ");
+    this.identity = [...Object.values(this.about), navigator.userAgent].join(" | ");
     this.minSubgroup = info.subgroupMinSize ?? 0;
     this.isSoftware = Boolean(info.isFallbackAdapter) || /swiftshader|llvmpipe/.test(this.adapterName);
     if (this.isSoftware) notes.push("The GPU adapter is software: expect low speed.");
@@ -85,14 +92,40 @@ export class GpuDevice {
     this.bufferBytes = 0;
     /** @type {string | null} Why the device went away. */
     this.lost = null;
+    this.nLost = 0;
     /** @type {string | null} The first error that no error scope caught. */
     this.uncaptured = null;
+    /** Milliseconds spent waiting for the GPU. */
+    this.waitMs = 0;
+    this.#watch();
+  }
+
+  #watch() {
+    const { device } = this;
     device.lost.then((lost) => {
+      if (this.device !== device) return; // another took its place
       this.lost = lost.message || lost.reason || "unknown reason";
     });
     device.addEventListener("uncapturederror", (event) => {
-      this.uncaptured ??= event.error.message;
+      if (this.device === device) this.uncaptured ??= event.error.message;
     });
+  }
+
+  /**
+   * Opens the adapter anew after it went away, in this object's place. Buffers and pipelines of
+   * before are gone: unload first. A driver that restarts has no adapter for a moment.
+   */
+  async reopen() {
+    const nLost = this.nLost + 1;
+    for (let left = REOPEN_TRIES; ; left--) {
+      try {
+        Object.assign(this, await openGpu(), { nLost });
+        return this.#watch();
+      } catch (error) {
+        if (left <= 1) throw error;
+        await new Promise((done) => setTimeout(done, REOPEN_WAIT_MS));
+      }
+    }
   }
 
   /** @param {GPUBufferDescriptor} descriptor */
@@ -114,9 +147,10 @@ export class GpuDevice {
     const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));
     const features = [...this.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])];
     const { adapterName: adapter, identity, isSoftware, minSubgroup, notes } = this;
-    const { nBuffers, bufferBytes } = this;
-    const about = { adapter, identity, isSoftware, minSubgroup, notes, nBuffers, bufferBytes };
-    return JSON.stringify({ ...about, limits, features });
+    const { about, adapterFeatures, nBuffers, bufferBytes, nLost, waitMs } = this;
+    const words = { adapter, about, identity, isSoftware, minSubgroup, notes };
+    const counts = { nBuffers, bufferBytes, nPipelines: this.pipelines.size, nLost, waitMs };
+    return JSON.stringify({ ...words, ...counts, limits, features, adapterFeatures });
   }
 
   /** Throws if the device is lost or has reported an error since the last look. */
@@ -137,8 +171,11 @@ export class GpuDevice {
    * @param {Promise<T>} promise
    */
   async settle(promise) {
+    const began = performance.now();
     try {
-      return await promise;
+      const result = await promise;
+      this.waitMs += performance.now() - began;
+      return result;
     } catch (error) {
       // A lost device rejects pending promises first and resolves `lost` a moment later.
       await Promise.race([this.device.lost, new Promise((done) => setTimeout(done, 200))]);
@@ -163,7 +200,7 @@ export class GpuDevice {
       model.destroy();
       throw error;
     }
-    model.compileWith((onDone) => this.#compile(program, onDone));
+    model.compileWith((onDone) => compilePipelines(this, program, onDone));
     return model;
   }
 
@@ -185,50 +222,6 @@ export class GpuDevice {
     this.check();
     const failed = outOfMemory ?? invalid;
     if (failed) throw outOfDeviceMemory(failed.message);
-  }
-
-  /**
-   * @param {Program} program
-   * @param {() => void} onDone Called after each pipeline.
-   */
-  #compile(program, onDone) {
-    return Promise.all(
-      program.kernels.map(async (kernel, index) => {
-        try {
-          const pipeline = await this.#pipeline(kernel);
-          onDone();
-          return pipeline;
-        } catch (error) {
-          const { message, line } = /** @type {{message: string, line: number}} */ (error);
-          const hint = "Report this with the adapter's name.";
-          throw new Failure("shader_compile", message, hint, { kernel: index, line });
-        }
-      }),
-    );
-  }
-
-  /**
-   * A kernel's pipeline, compiled once: self-tests and a model's plans share many. Rejects with
-   * the compiler's first message and its line.
-   * @param {import("./program.js").Kernel} kernel
-   */
-  #pipeline({ name, code, constants }) {
-    const key = JSON.stringify([code, constants]);
-    let pipeline = this.pipelines.get(key);
-    if (!pipeline) {
-      const module = this.device.createShaderModule({ label: name, code });
-      const compute = { module, entryPoint: "main", constants };
-      pipeline = this.device
-        .createComputePipelineAsync({ label: name, layout: "auto", compute })
-        .catch(async (error) => {
-          this.pipelines.delete(key);
-          const { messages } = await module.getCompilationInfo();
-          const first = messages.find((m) => m.type === "error");
-          throw { message: first?.message ?? String(error), line: first?.lineNum ?? 0 };
-        });
-      this.pipelines.set(key, pipeline);
-    }
-    return pipeline;
   }
 
   /**

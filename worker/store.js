@@ -31,3 +31,25 @@ export async function remember(key, text) {
     console.warn("What was learnt about the GPU could not be kept.", error);
   }
 }
+
+/**
+ * How the self-tests of an adapter's kernels went: how many passed, and what failed.
+ * @param {string} identity
+ * @returns {Promise<{nPassed: number, failed: Record<string, string>} | null>} Null: not tested.
+ */
+export async function recallTests(identity) {
+  try {
+    const answers = await (await caches.open(CACHE)).matchAll();
+    const kept = await Promise.all(answers.map((answer) => answer.json()));
+    const tests = kept.find((each) => each?.adapter === identity)?.tests;
+    if (!tests) return null;
+    const failed = Object.entries(tests).filter(([, failure]) => failure);
+    return {
+      nPassed: Object.keys(tests).length - failed.length,
+      failed: Object.fromEntries(failed),
+    };
+  } catch (error) {
+    console.warn("What was learnt about the GPU could not be read.", error);
+    return null;
+  }
+}

@@ -5,6 +5,7 @@ import * as Comlink from "../vendor/comlink.mjs";
 import { startRuntime } from "./boot.js";
 import { Failure } from "./failure.js";
 import { PROTOCOL_VERSION, answer, asFailure } from "./protocol.js";
+import { reportOf } from "./report.js";
 import { reportRequests } from "./request_log.js";
 import { createSource } from "./sources.js";
 import { deleteModel, listModels } from "./storage/model_store.js";
@@ -130,8 +131,12 @@ const api = {
 
   loadModel: (origin, options, onProgress) =>
     exclusively("load", onProgress, async () => {
-      const { engine, notes } = requireRuntime();
+      const { engine, gpu, notes } = requireRuntime();
       try {
+        if (gpu?.lost != null) {
+          engine.unload(); // its buffers went with the device
+          await gpu.reopen();
+        }
         const { info, note } = await load(origin, options, onProgress);
         if (isStopping) {
           engine.unload();
@@ -192,20 +197,7 @@ const api = {
   profile: () =>
     exclusively("profile", null, async () => opened(await requireRuntime().engine.profile())),
 
-  report: () =>
-    answer(() => {
-      const { engine, gpu, heapBytes, stepMs, version } = requireRuntime();
-      const own = JSON.parse(engine.report());
-      const device = gpu ? JSON.parse(gpu.infoJson()) : {};
-      return {
-        version,
-        backend: backendInUse(),
-        adapter: gpu?.adapterName ?? own.adapter,
-        heapBytes: heapBytes(),
-        deviceBytes: own.deviceBytes,
-        details: { ...own.details, bootMs: stepMs, device, userAgent: navigator.userAgent },
-      };
-    }),
+  report: () => answer(() => reportOf(requireRuntime())),
 };
 
 reportRequests();

@@ -25,6 +25,7 @@ from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error
 from .backends.webgpu_common import RunCancelledError
 from .chat import has_chat_template
 from .chat_fit import FittedPrompt, fit_prompt
+from .device_report import model_facts
 from .errors import EngineError, shown_text
 from .generate import Generation
 from .gguf.mix import mix_name
@@ -351,26 +352,10 @@ def report() -> str:
     if _loaded is not None:
         executor = _loaded.model.executor
         adapter = _loaded.model.device.adapter
-        stats = executor.stats
-        device_bytes = sum(stats.memory_bytes.values())
-        details |= {
-            "memoryBytes": stats.memory_bytes,
-            "submits": stats.submits,
-            "dispatches": stats.dispatches,
-            "bytesRead": stats.bytes_read,
-            "fullReads": stats.full_reads,
-            "forwardMs": stats.host_ms,
-            "sessionTokens": len(_loaded.session.tokens),
-            "architecture": _loaded.model.config.architecture,
-        }
+        device_bytes = sum(executor.stats.memory_bytes.values())
+        details |= model_facts(_loaded.model, len(_loaded.session.tokens))
         if isinstance(executor, BrowserCpuExecutor):
             details["cpu"] = _cpu_report(executor, _loaded.model)
-        program = getattr(executor, "program", None)
-        if program is not None:
-            details["plans"] = {p.name: len(p.dispatches) for p in program.plans}
-            details["kernels"] = len(program.kernels)
-            info = _loaded.model.device
-            details |= {"variants": info.kernels, "variantsOffered": info.kernel_names}
     return json.dumps(
         {
             "version": version(_package),

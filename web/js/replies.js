@@ -3,6 +3,7 @@
 
 import { announce } from "./dom.js";
 import { asFault, EngineFault } from "./engine_client.js";
+import { helpWithDevice } from "./faults.js";
 import { showPrompt, showSpeed } from "./header.js";
 import { describeStats } from "./reply.js";
 
@@ -103,7 +104,7 @@ export class Replies {
    * @param {EngineFault} fault
    */
   #fail(reply, fault) {
-    const { activity, alert, chat, client, onRestart } = this.parts;
+    const { activity, alert, chat, client, onRestart, settings } = this.parts;
     const isClosed = fault.code === "worker_closed"; // on purpose; a load follows
     if (reply.text) reply.finish(reply.text, isClosed ? "Stopped" : "Ended by an error");
     else chat.dropReply();
@@ -112,7 +113,8 @@ export class Replies {
     const isGone = !client.isBooted || fault.code === "device_lost";
     activity.enter(isGone ? "error" : "ready");
     if (fault.code === "context_full") return this.#refuseMessage(fault);
-    alert.show(fault, isGone ? onRestart : () => this.again());
+    const remedy = helpWithDevice(fault, (backend) => settings.choose(backend));
+    alert.show(fault, isGone ? onRestart : () => this.again(), remedy);
   }
 
   /** @param {EngineFault} fault The message is too long: its text goes back to be shortened. */

@@ -41,7 +41,7 @@ from .webgpu_step import (
 
 if TYPE_CHECKING:
     from .profile import Profile
-    from .variants import Store
+    from .variants import Choice, Store
 
 FLOOR_LIMITS: Mapping[str, int] = {
     "max-storage-buffer-binding-size": 128 << 20,
@@ -219,6 +219,7 @@ class WebGpuExecutor:
         self.info = device.info
         self.stats = device.stats
         self.program: Program | None = None
+        self.choice: Choice | None = None
         self._compile = compile_program or compile_model
         self._turn = Turn()  # sessions of one model share scratch and input buffers
 
@@ -251,6 +252,7 @@ class WebGpuExecutor:
         choice = await choose_variants(self.device, graph, file, options, progress)
         notes = (*self.info.notes, *choice.notes)
         names = offered(self.device)
+        self.choice = choice
         self.info = replace(self.info, notes=notes, kernels=choice.words(), kernel_names=names)
         return replace(options, variant=choice.phases)
 

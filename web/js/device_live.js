@@ -1,0 +1,52 @@
+// @ts-check
+/** Timings of the reply that is being written, once a second (`?debug=1`). */
+
+import { formatBytes, formatNumber } from "./dom.js";
+
+/** @typedef {import("../worker/protocol.js").Report} Report */
+/** @typedef {{atMs: number, tokens: number, forwardMs: number, deviceMs: number, waitMs: number, bytes: number, submits: number}} Counters */
+
+export const LIVE_MS = 1000;
+
+/** @param {Report} report @returns {Counters} */
+export function countersOf({ details }) {
+  const number = (/** @type {unknown} */ value) => (typeof value === "number" ? value : 0);
+  const device = /** @type {{waitMs?: number}} */ (details.device ?? {});
+  return {
+    atMs: number(details.atMs),
+    tokens: number(details.sessionTokens),
+    forwardMs: number(details.forwardMs),
+    deviceMs: number(details.deviceMs),
+    waitMs: number(device.waitMs),
+    bytes: number(details.bytesRead),
+    submits: number(details.submits),
+  };
+}
+
+/**
+ * What happened between two looks, for each token.
+ * @param {Counters} before
+ * @param {Counters} after
+ * @returns {import("./device_facts.js").Fact[] | null} Null: nothing was computed.
+ */
+export function liveFacts(before, after) {
+  const n = after.tokens - before.tokens;
+  const wallMs = after.atMs - before.atMs;
+  if (n <= 0 || wallMs <= 0) return null;
+  const gpuMs = after.waitMs - before.waitMs;
+  const deviceMs = after.deviceMs - before.deviceMs;
+  const perToken = (/** @type {number} */ ms) => `${formatNumber(Math.max(0, ms) / n)} ms`;
+  /** @type {import("./device_facts.js").Fact[]} */
+  const facts = [["Speed", `${formatNumber((1000 * n) / wallMs)} tokens/s`]];
+  if (deviceMs > 0) {
+    facts.push(["Waiting for the GPU", perToken(gpuMs)]);
+    facts.push(["JavaScript", perToken(deviceMs - gpuMs)]);
+    facts.push(["Python", perToken(after.forwardMs - before.forwardMs - deviceMs)]);
+  } else {
+    facts.push(["Kernels and Python", perToken(after.forwardMs - before.forwardMs)]);
+  }
+  facts.push(["Text and the rest", perToken(wallMs - (after.forwardMs - before.forwardMs))]);
+  facts.push(["Read back", `${formatBytes((after.bytes - before.bytes) / n)} a token`]);
+  facts.push(["Submits", `${formatNumber((after.submits - before.submits) / n)} a token`]);
+  return facts;
+}
