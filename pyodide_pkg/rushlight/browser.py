@@ -20,38 +20,25 @@ from . import __name__ as _package
 from .backends import simd_browser, webgpu_browser
 from .backends.base import Executor, Progress
 from .backends.numpy_executor import NumpyExecutor, unsupported_type
-from .backends.simd_browser import BrowserCpuExecutor, BrowserHost
-from .backends.webgpu_browser import BrowserExecutor, JsSource, engine_error
+from .backends.simd_browser import BrowserCpuExecutor, BrowserHost, CpuRoom
+from .backends.webgpu_browser import BrowserExecutor, GpuRoom, JsSource, engine_error, page_held
 from .backends.webgpu_common import RunCancelledError
-from .chat import has_chat_template
+from .browser_info import MAX_REPLY_TOKENS, SAMPLING_OPTIONS, model_info, sampling_of
 from .chat_fit import FittedPrompt, fit_prompt
 from .device_report import model_facts
 from .errors import EngineError, shown_text
+from .fit import MemoryNeed, Room, WillNotFitError, require_fit
 from .generate import Generation
-from .gguf.mix import mix_name
 from .gguf.reader import GgufFile
 from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, Model
-from .sampling import SamplingParams, default_sampling
+from .sampling import SamplingParams
 from .session import Session
 from .whole_hash import WholeHash as new_hash  # noqa: N813 - called like a function from JavaScript
 
 NUMPY_BATCH = 16
 """Tokens per prefill chunk in numpy: it blocks the worker, and stop() waits for a chunk."""
 BATCH = 256
-MAX_REPLY_TOKENS = 512
-
-SAMPLING_OPTIONS = {
-    "temperature": "temperature",
-    "topK": "top_k",
-    "topP": "top_p",
-    "minP": "min_p",
-    "repetitionPenalty": "repetition_penalty",
-    "presencePenalty": "presence_penalty",
-    "frequencyPenalty": "frequency_penalty",
-    "seed": "seed",
-}
-
 __all__ = [
     "chat",
     "is_loaded",
@@ -89,9 +76,12 @@ def use_devices(gpu: Any, cpu: Any, variant: str = "auto") -> None:
     _variant = variant
 
 
-def _failure(error: Exception) -> dict[str, str]:
+def _failure(error: Exception) -> dict[str, Any]:
     if isinstance(error, JsException):
         error = engine_error(error)
+    if isinstance(error, WillNotFitError):
+        fit = {"context": error.context, "canForce": not error.is_sure}
+        return {"code": error.code, "message": error.message, "hint": error.hint, "fit": fit}
     if isinstance(error, EngineError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
     if isinstance(error, MemoryError):
@@ -127,13 +117,15 @@ async def load_model(
     context: str,
     n_threads: int,
     on_progress: Callable[[str, str, int, int], None],
+    is_forced: bool = False,
 ) -> dict[str, Any]:
     """Load a ``ByteSource`` of ``worker/sources.js`` in place of the model before it.
 
     That one is unloaded once everything but the new weights was read and found good, so that a
     file that is refused changes nothing. ``backend``: "webgpu" or "cpu". ``context``: "auto",
     "max" or a number of tokens. ``n_threads`` of the CPU kernels; 0: as many as suit the machine.
-    ``on_progress(step, label, done, total)``. Returns the protocol's ModelInfo, without the
+    ``on_progress(step, label, done, total)``. ``is_forced``: load although a trial found no room.
+    Returns the protocol's ModelInfo, without the
     worker's own notes.
     """
     global _loaded
@@ -148,6 +140,12 @@ async def load_model(
                 raise unsupported_type(info, backend)
         if backend == "cpu" and simd_browser.has_kernels():
             simd_browser.require_room_for_weights(graph, file)
+
+    async def before_memory(need: MemoryNeed) -> None:
+        room, held = _room(backend)
+        if room is not None:
+            await require_fit(need, held, room, is_forced=is_forced)
+        on_progress("plan", f"It fits: {need.words()}", 0, 0)
         _unload()
 
     model = await open_model(
@@ -156,11 +154,22 @@ async def load_model(
         n_threads=n_threads,
         progress=progress,
         before_weights=before_weights,
+        before_memory=before_memory,
         n_ctx=lambda trained: _context_size(context, trained, notes),
     )
     _loaded = _Loaded(model, name)
-    info = _model_info(model, name, backend)
+    info = model_info(model, name, backend)
     return {**info, "notes": [*info["notes"], *notes]}
+
+
+def _room(backend: str) -> tuple[Room | None, int]:
+    """What the device says of its memory, and the bytes held there now; None: numpy."""
+    if backend == "webgpu":
+        return GpuRoom(), page_held()
+    if not simd_browser.has_kernels():
+        return None, 0
+    held = 0 if _loaded is None else sum(_loaded.model.executor.stats.memory_bytes.values())
+    return CpuRoom(), held
 
 
 def _context_size(context: str, trained: int, notes: list[str]) -> int:
@@ -197,47 +206,6 @@ async def open_model(source: Any, backend: str, *, n_threads: int = 0, **options
         raise
 
 
-def _model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
-    file = model.file
-    return {
-        "name": str(file.metadata.get("general.name") or name.removesuffix(".gguf")),
-        "architecture": model.config.architecture,
-        "nBytes": file.n_bytes,
-        "nParams": sum(tensor.n_elements for tensor in file.tensors.values()),
-        "nCtx": model.n_ctx,
-        "nCtxTrained": model.config.n_ctx_train,
-        "kvBytesPerToken": 2
-        * sum(sum(s.shape) for s in model.graph.state.values() if s.kind == "kv"),
-        "license": shown_text(file.metadata.get("general.license", ""), 80),
-        "licenseLink": shown_text(file.metadata.get("general.license.link", "")),
-        "quantisation": mix_name(file),
-        "hasChatTemplate": has_chat_template(file.metadata),
-        "sampling": {
-            theirs: getattr(_default_sampling(model), ours)
-            for theirs, ours in SAMPLING_OPTIONS.items()
-            if ours != "seed"
-        },
-        "maxTokens": MAX_REPLY_TOKENS,
-        "backend": backend,
-        "adapter": _adapter_words(model),
-        "notes": list(model.device.notes),
-    }
-
-
-def _default_sampling(model: Model) -> SamplingParams:
-    metadata = model.file.metadata
-    return default_sampling(metadata, is_chat=has_chat_template(metadata))
-
-
-def _adapter_words(model: Model) -> str:
-    """What the header says beside the backend's name."""
-    executor = model.executor
-    if not isinstance(executor, BrowserCpuExecutor):
-        return model.device.adapter
-    n_threads = executor.host.n_threads
-    return "1 thread" if n_threads == 1 else f"{n_threads} threads"
-
-
 @enveloped
 async def chat(
     messages_json: str, options_json: str, on_token: Callable[[str], None]
@@ -265,7 +233,7 @@ async def chat(
         session=loaded.session,
         max_tokens=int(options.get("maxTokens", MAX_REPLY_TOKENS)),
         stop=prompt.stop_strings,
-        **vars(replace(_default_sampling(model), **given)),
+        **vars(replace(sampling_of(model), **given)),
     )
     loaded.generation = generation
     text = ""

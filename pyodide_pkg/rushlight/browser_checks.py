@@ -12,43 +12,64 @@ import importlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from .backends.base import Progress
-from .backends.webgpu_browser import JsSource, page_buffers
+from .backends.variant_trials import distinct_trials
+from .backends.webgpu_browser import BrowserExecutor, JsSource, page_buffers
 from .browser import enveloped, make_executor, open_model
 from .errors import EngineError
 from .kernels import kernel_table
 from .model import Model
+from .ops import Case, OpDef
+from .plan.variant import BY_NAME
 
 OnStep = Callable[[str], Any]
 
 
+AT_ONCE = 12
+"""Cases under way together: while the driver compiles the kernels of some, others are planned."""
+
+
 @enveloped
 async def run_op_cases(source: None, backend: str, options: str, on_step: OnStep) -> list[Any]:
-    """Every op case, or those of ``{"only": [op, ..], "cases": [name, ..], "variant": name}``.
+    """Every op case: [variant, op, case, nmse, limit, error] of each.
 
-    Each gives [op, case, nmse, limit, error].
+    On WebGPU ``{"variants": [name, ..]}`` says whose kernels, each case with every one of them
+    that differs for it from those before; with ``"cases"`` only the cases of these names.
     """
-    from .selftest import all_cases, check_case
+    from .selftest import CaseResult, all_cases, check_case
 
-    chosen = json.loads(options)
-    only, cases, variant = (chosen.get(key) for key in ("only", "cases", "variant"))
-    results: list[list[Any]] = []
-    for op, case in all_cases():
-        if (only and op.name not in only) or (cases and case.name not in cases):
-            continue
-        on_step(f"{op.name}/{case.name}")
-        try:
-            result = await check_case(op, case, lambda: make_executor(backend), variant or "auto")
-            results.append([op.name, case.name, result.nmse, result.limit, result.error])
-        except EngineError as error:
-            results.append([op.name, case.name, None, case.nmse, f"{error.code}: {error}"])
-    return results
+    asked = json.loads(options)
+    names = asked.get("cases")
+    jobs: list[tuple[str, OpDef, Case, Callable[[], Awaitable[CaseResult]]]] = []
+    if backend == "webgpu":
+        device = BrowserExecutor().device
+        for variant, trial in distinct_trials(BY_NAME[name] for name in asked["variants"]):
+            run = partial(trial.result, device, variant)
+            jobs.append((variant.name, trial.op, trial.case, run))
+    else:
+        make = partial(make_executor, backend)
+        for op, case in all_cases():
+            jobs.append(("exact", op, case, partial(check_case, op, case, make, "exact")))
+    running = asyncio.Semaphore(AT_ONCE if backend == "webgpu" else 1)
+
+    async def one(name: str, op: OpDef, case: Case, run: Any) -> list[Any]:
+        async with running:
+            on_step(f"{name} {op.name}/{case.name}")
+            try:
+                result = await run()
+            except EngineError as error:
+                return [name, op.name, case.name, None, case.nmse, f"{error.code}: {error}"]
+            return [name, op.name, case.name, result.nmse, result.limit, result.error]
+
+    wanted = [job for job in jobs if not names or job[2].name in names]
+    return list(await asyncio.gather(*(one(*job) for job in wanted)))
 
 
 @enveloped

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _sync
-from .backends.base import KvDtype, LoadOptions
+from .backends.base import LoadOptions
 from .errors import EngineError, UnsupportedOpError
 from .gguf.config import ModelConfig, read_architecture, read_config
 from .gguf.reader import GgufFile
@@ -21,6 +21,7 @@ from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, ModelSource
 from .models import build_graph, require_known
 from .ops import OPS
+from .ops.opdef import KvDtype
 from .ops.state import state_parts
 from .tokenizer import Tokenizer, load_tokenizer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,12 +16,12 @@ from .backends.auto import DEVICES, IN_BROWSER, create_executor
 from .backends.base import (
     DeviceInfo,
     Executor,
-    KvDtype,
     LoadOptions,
     Progress,
     ProgressFn,
 )
 from .errors import InvalidInputError, ModelFormatError, check_choice, check_count
+from .fit import MemoryNeed, memory_need
 from .generate import GenerateOptions, Generation
 from .gguf.config import ModelConfig, read_architecture, read_config
 from .gguf.http_rules import is_web_address
@@ -30,6 +30,7 @@ from .gguf.source import AsyncSource, Source, SyncAsAsync
 from .gguf.splits import open_parts, open_parts_async
 from .graph.ir import Graph
 from .models import build_graph, require_known
+from .ops.opdef import KvDtype
 from .sampling import Sampler, SamplingParams
 from .session import Session, check_ids
 from .tokenizer import Tokenizer, load_tokenizer
@@ -38,6 +39,7 @@ DEFAULT_N_CTX = 4096
 """Context allocated unless asked otherwise: a file's trained context can need gigabytes of KV."""
 
 ModelSource = str | Path | bytes | Source | AsyncSource
+BeforeMemory = Callable[[MemoryNeed], Awaitable[None]]
 ContextSize = int | Callable[[int], int] | None
 """Tokens of context; or how many, given how many the model was trained for."""
 
@@ -57,9 +59,17 @@ async def _open(source: ModelSource) -> tuple[GgufFile, list[AsyncSource]]:
         first: AsyncSource = await FetchSource.open(str(source))
         return await open_parts_async(first, FetchSource.open)
     if inspect.iscoroutinefunction(getattr(source, "read", None)):
-        return await open_parts_async(cast(AsyncSource, source))
+        open_part = getattr(source, "open_part", None)
+        return await open_parts_async(cast(AsyncSource, source), open_part)
     file, sources = open_parts(cast("str | Path | bytes | Source", source))
     return file, [SyncAsAsync(part) for part in sources]
+
+
+def _asking(
+    before_memory: BeforeMemory, graph: Graph, n_ctx: int, kv_dtype: KvDtype
+) -> Callable[[Mapping[str, int]], Awaitable[None]]:
+    """What executors call with the bytes of their plan."""
+    return lambda by_kind: before_memory(memory_need(by_kind, graph, n_ctx, kv_dtype))
 
 
 def _is_callers(source: ModelSource) -> bool:
@@ -130,13 +140,15 @@ class Model:
         n_batch: int = 256,
         progress: ProgressFn = _ignore,
         before_weights: Callable[[Graph, GgufFile], None] = _nothing,
+        before_memory: BeforeMemory | None = None,
         pre: str | None = None,
         variant: str = "auto",
         threads: int = 0,
     ) -> Model:
         """The awaitable form of ``load``; the only one that works on a page's GPU.
 
-        ``before_weights`` is called once everything but the weights was read and found good.
+        ``before_weights`` is called once everything but the weights was read and found good;
+        ``before_memory`` is awaited once the memory for it is planned. Either may refuse.
         """
         if n_ctx is not None and not callable(n_ctx):
             check_count("n_ctx", n_ctx)
@@ -155,7 +167,12 @@ class Model:
             graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
             tokenizer = load_tokenizer(file.metadata, pre)
             _check_vocabulary(tokenizer, config)
-            options = LoadOptions(wanted, kv_dtype, min(n_batch, wanted), variant)
+            need = (
+                None if before_memory is None else _asking(before_memory, graph, wanted, kv_dtype)
+            )
+            options = LoadOptions(
+                wanted, kv_dtype, min(n_batch, wanted), variant, before_memory=need
+            )
             before_weights(graph, file)
             executor = create_executor(device, threads) if isinstance(device, str) else device
             await executor.load(graph, file, sources, options, progress)

@@ -25,6 +25,7 @@ from .gguf.source import BytesSource, SyncAsAsync
 from .graph.builder import GraphBuilder
 from .graph.ir import Graph, Node
 from .ops import OPS, Case, OpDef
+from .ops.opdef import KvDtype
 from .ops.sampling import LOWEST, top_k
 from .plan.variant import BY_NAME, PRODUCT_OPS
 
@@ -76,6 +77,8 @@ class CaseModel:
     position: int
     out_rows: tuple[int, ...]
     draw: SampleInputs | None = None
+    n_ctx: int = 0
+    kv: KvDtype = "f32"
 
 
 def all_cases() -> Iterator[tuple[OpDef, Case]]:
@@ -151,7 +154,8 @@ def build_case(op: OpDef, case: Case) -> CaseModel:
     rows = tuple(range(n_tokens))
     if op.name == "select_rows":
         rows = tuple(int(r) for r in rng.integers(0, n_tokens, case.shapes["rows"][0]))
-    return CaseModel(graph, file, data, n_tokens, case.position, rows, draw)
+    place = case.position, rows, draw, case.n_ctx, case.kv
+    return CaseModel(graph, file, data, n_tokens, *place)
 
 
 def _draw_inputs(op: OpDef, case: Case, rng: Any) -> SampleInputs:
@@ -251,8 +255,10 @@ def _second_output(g: GraphBuilder) -> str:
 async def load_case(model: CaseModel, executor: Executor, variant: str = "auto") -> Any:
     """Load a case and run the tokens before it; the state it goes on from."""
     one = any(node.op in ONE_TOKEN_OPS for node in model.graph.nodes)
-    n_ctx = max(model.position + model.n_tokens, 8)
-    options = LoadOptions(n_ctx, "f32", 1 if one else max(n_ctx, 2), variant, self_test=False)
+    n_tokens = model.position + model.n_tokens
+    n_batch = 1 if one else max(n_tokens, 8)
+    n_ctx = max(n_tokens, model.n_ctx, 8)
+    options = LoadOptions(n_ctx, model.kv, n_batch, variant, self_test=False)
     source = SyncAsAsync(BytesSource(model.data, "case"))
     await executor.load(model.graph, model.file, [source], options, _quiet)
     state = executor.new_state()

@@ -6,14 +6,16 @@ import pytest
 
 from rushlight import _sync
 from rushlight.backends.numpy_executor import NumpyExecutor
+from rushlight.backends.variant_trials import distinct_trials
 from rushlight.ops import Case, OpDef
+from rushlight.plan.variant import VARIANTS
 from rushlight.selftest import all_cases, check_case
-from tests.tools.backends import shared_executor, variant_cases
+from tests.tools.backends import shared_executor
 
 CASES = [pytest.param(op, case, id=f"{op.name}/{case.name}") for op, case in all_cases()]
 VARIANT_CASES = [
-    pytest.param(variant, op, case, id=f"{op.name}/{case.name}-{variant}")
-    for variant, op, case in variant_cases()
+    pytest.param(variant.name, trial.op, trial.case, id=f"{trial.name}-{variant.name}")
+    for variant, trial in distinct_trials(VARIANTS)
 ]
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 
 from rushlight.backends.base import Executor
-from rushlight.backends.variant_trials import COMMON_OPS
 from rushlight.backends.webgpu_common import WebGpuExecutor
 from rushlight.errors import NoAdapterError
-from rushlight.graph.rewrite import Phase
-from rushlight.ops import Case, OpDef
 from rushlight.plan.variant import BY_NAME, VARIANTS
-from rushlight.selftest import all_cases, build_case
 
 GPU_VARIANTS = tuple(BY_NAME)
 EXACT_VARIANTS = tuple(variant.name for variant in VARIANTS if variant.is_exact)
@@ -81,17 +76,3 @@ def _skip_without(device: Any, variant: str) -> None:
     needed = BY_NAME[variant].features if variant else ()
     if lacking := set(needed) - device.features:
         pytest.skip(f"adapter lacks {', '.join(sorted(lacking))}")
-
-
-def variant_cases() -> Iterator[tuple[str, OpDef, Case]]:
-    """Every op case with each variant whose kernels for it differ from all before."""
-    seen = set()
-    for variant in VARIANTS:
-        for op, case in all_cases():
-            if variant.lanes == "subgroups" and op.name in COMMON_OPS:
-                continue  # as in tiles
-            phase: Phase = "decode" if build_case(op, case).n_tokens == 1 else "prefill"
-            key = variant.kernels_of(phase, op.name)[0], op.name, case.name
-            if key not in seen:
-                seen.add(key)
-                yield variant.name, op, case

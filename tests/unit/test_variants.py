@@ -15,11 +15,12 @@ import pytest
 from rushlight.backends import variant_trials, variants
 from rushlight.backends.base import DeviceInfo, LoadOptions, RunStats
 from rushlight.backends.file_store import FileStore, cache_dir
-from rushlight.backends.variant_trials import COMMON_OPS, Trial, timed_layer, trials_for
+from rushlight.backends.variant_trials import COMMON_OPS, Trial, timed_layer, traits_of, trials_for
 from rushlight.backends.variants import choose_variants
 from rushlight.backends.webgpu_common import FLOOR_LIMITS
 from rushlight.backends.webgpu_program import Program
 from rushlight.errors import DeviceError, InvalidInputError
+from rushlight.gguf import open_source, read_header
 from rushlight.gguf.config import read_config
 from rushlight.gguf.splits import open_parts
 from rushlight.graph.rewrite import Phase
@@ -27,6 +28,7 @@ from rushlight.graph.verify import verify
 from rushlight.models import build_graph
 from rushlight.plan.variant import BY_NAME, PHASES, VARIANTS, Variant
 from rushlight.plan.webgpu import plan_model
+from tests.tools.arch_files import model_bytes
 
 OPTIONS = LoadOptions(n_ctx=64)
 TAIL = ("penalize", "top_k_part", "top_k_cut", "top_k_gather", "top_k", "advance")
@@ -226,6 +228,32 @@ def test_trials_cover_the_models_ops_and_types(model: Any) -> None:
     types = {t.case.types.get("weight") for t in trials_for(graph, file) if t.op.name == "matmul"}
     assert {"Q8_0", "Q4_0"} <= types
     assert len(trials_for(graph, file)) < 24
+
+
+SPECIAL = {
+    "gpt-oss": {"sinks", "window", "split", "bias_q"},
+    "gemma2": {"softcap", "window", "split"},
+    "olmo2": {"q_norm of 1 dimensions", "split"},
+    "stablelm-12b": {"is_centred", "q_norm of 2 dimensions"},
+    "llama-window": {"window", "layout=norm"},
+    "ministral3": {"slope"},
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_trials_cover_what_is_special_about_a_model(name: str) -> None:
+    file = read_header(open_source(model_bytes(name)))
+    config = read_config(file.metadata, file.tensors)
+    graph = build_graph(config, {n: info.shape for n, info in file.tensors.items()})
+    trials = trials_for(graph, file, "f16")
+    found = set()
+    for trial in trials:
+        found |= traits_of(trial.op, trial.case.shapes, trial.case.attrs)
+        is_split = trial.op.name == "attention_step" and trial.case.n_ctx > 256
+        found |= {"split"} if is_split else set()
+        assert trial.case.kv == "f16" or "cache" not in trial.op.state
+    assert SPECIAL[name] <= found
+    assert len(trials) <= 24
 
 
 class Recorder:

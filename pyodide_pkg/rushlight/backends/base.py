@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -13,9 +13,9 @@ from ..candidates import Candidates, SampleInputs
 from ..gguf.reader import GgufFile
 from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
+from ..ops.opdef import KvDtype
 
 Want = Literal["none", "argmax", "logits"]
-KvDtype = Literal["f16", "f32"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class LoadOptions:
     too but without the kernels that compute in fewer bits than float32."""
     self_test: bool = True
     """Whether kernels are tested on the device before they are used; see backends/variants.py."""
+    before_memory: Callable[[Mapping[str, int]], Awaitable[None]] | None = None
+    """Awaited once memory is planned, by kind of slot, and before any is asked for; may refuse."""
 
 
 @dataclass

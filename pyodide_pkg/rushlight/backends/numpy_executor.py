@@ -8,7 +8,7 @@ dequantised when it is chosen (``stored_stack.py``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,8 @@ class NumpyExecutor:
                 raise unsupported_type(info, "numpy")
         total, done = sum(info.n_bytes for info in needed), 0
         stacks = stored_stacks(graph, needed)
+        if options.before_memory is not None:
+            await options.before_memory(_planned_bytes(needed, stacks))
         for info in needed:
             source = sources[info.part]
             if info.name in stacks:
@@ -188,6 +190,12 @@ def unsupported_type(info: TensorInfo, backend: str) -> UnsupportedTypeError:
         f"{info.name} has type {info.type.name}, which the {backend} backend cannot read.",
         hint="Use a Q4_K_M or Q8_0 file of the same model.",
     )
+
+
+def _planned_bytes(needed: Sequence[TensorInfo], stacks: Container[str]) -> dict[str, int]:
+    """Bytes of the weights as they are held: float32, but for stacks of experts."""
+    held = (t.n_bytes if t.name in stacks else 4 * t.n_elements for t in needed)
+    return {"weight": sum(held)}
 
 
 def _last_uses(graph: Graph) -> dict[int, list[str]]:

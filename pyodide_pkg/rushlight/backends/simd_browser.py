@@ -38,6 +38,17 @@ def has_kernels() -> bool:
     return _page_cpu is not None
 
 
+class CpuRoom:
+    """A ``fit.Room``: the kernels' memory, which ends where the browser's addresses do."""
+
+    def __init__(self) -> None:
+        self.most_bytes = int(_page_cpu.maxBytes)
+
+    async def takes(self, n_bytes: int) -> bool:
+        """Whether the browser reserves so much more memory now."""
+        return bool(_page_cpu.takes(n_bytes))
+
+
 def require_room_for_weights(graph: Graph, file: GgufFile) -> None:
     """Raise ``OutOfDeviceMemoryError`` if the weights alone are more than the memory can hold."""
     n_bytes, most = (

@@ -194,6 +194,8 @@ class SimdExecutor:
         self._layout = layout = memory_layout(plan, table, self.host.n_threads)
         self._memory = NumpyMemory(self.host, plan, layout, file, options)
         self.stats.memory_bytes = plan.bytes_by_kind()
+        if options.before_memory is not None:
+            await options.before_memory(self.stats.memory_bytes)
         require_room(plan, layout, self.host.max_bytes)
         await self.host.create(layout.n_bytes, plan.state_places[1])
         self._write_fixed(plan, table, layout)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..gguf.quants import QUANTS
 from ..gguf.reader import GgufFile, TensorInfo
-from ..graph.ir import Graph, Node, Weight
+from ..graph.ir import Attr, Graph, Node, Weight
 from ..graph.rewrite import Phase, fuse
 from ..ops import OPS, Case, OpDef
+from ..ops.opdef import KvDtype
 from ..plan.plan import Plan
 from ..plan.variant import PHASES, Variant
 from .base import LoadOptions, Progress
 from .webgpu_common import Device, WebGpuExecutor
 from .webgpu_program import Program, compile_model
 from .webgpu_step import choose_plan
+
+if TYPE_CHECKING:
+    from ..selftest import CaseResult
 
 COMMON_OPS = frozenset(
     (
@@ -33,6 +38,10 @@ TIMED_TOKENS = 64
 TIMED_CONTEXT = 256
 TIMED_ROWS = 64
 """Rows kept of a table that is only looked up: its size makes no difference to the time."""
+Ports = Mapping[str, Sequence[object]]
+"""Shapes by port; empty for a computed value."""
+MOST_STEPS = 80
+"""A case that starts further on is not for the self-test: each token before it is a step."""
 TIMED_MS, TIMED_RUNS = 60.0, 8
 ONE = b"\x00\x00\x80\x3f"
 
@@ -53,11 +62,18 @@ class Trial:
     @property
     def chunks(self) -> set[int]:
         """How many tokens it runs at once: before those that are compared, and then."""
-        n_tokens = _n_tokens(self.op, self.case)
+        n_tokens = n_tokens_of(self.op, self.case)
         return {n_tokens, max(self.case.position, 1)} if self.op.state else {n_tokens}
 
     async def failure(self, device: Device, variant: Variant) -> str:
         """What is wrong with the variant on this case; empty if it is right."""
+        result = await self.result(device, variant)
+        if result.ok:
+            return ""
+        return f"{self.name} is off by {result.nmse:.1e} (limit {result.limit:.1e}) {result.error}"
+
+    async def result(self, device: Device, variant: Variant) -> CaseResult:
+        """How far the variant is from the reference on this case."""
         from ..selftest import DRAW_OPS, check_case
 
         output = "candidates" if self.op.name in DRAW_OPS else self.op.name
@@ -74,42 +90,103 @@ class Trial:
         def executor() -> WebGpuExecutor:
             return WebGpuExecutor(device.fork(), compile_case)
 
-        result = await check_case(self.op, self.case, executor, variant.name)
-        if result.ok:
-            return ""
-        return f"{self.name} is off by {result.nmse:.1e} (limit {result.limit:.1e}) {result.error}"
+        return await check_case(self.op, self.case, executor, variant.name)
 
 
-def trials_for(graph: Graph, file: GgufFile) -> tuple[Trial, ...]:
-    """A small set of cases that stands for the model: its fused ops, and each type it is stored in.
+def distinct_trials(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Trial]]:
+    """Every op case with each variant whose kernels for it differ from all before."""
+    seen = set()
+    for variant in variants:
+        for op in OPS.values():
+            if variant.lanes == "subgroups" and op.name in COMMON_OPS:
+                continue  # as in tiles
+            for case in op.cases:
+                phase: Phase = "decode" if n_tokens_of(op, case) == 1 else "prefill"
+                key = variant.kernels_of(phase, op.name)[0], op.name, case.name
+                if key not in seen:
+                    seen.add(key)
+                    yield variant, Trial(phase, op, case)
 
-    Position, window and token count vary with the case; the same cases serve every model, so
-    that an adapter is tested once.
+
+def trials_for(graph: Graph, file: GgufFile, kv: KvDtype = "f32") -> tuple[Trial, ...]:
+    """A small set of cases that stands for the model.
+
+    They cover its fused ops with what is special about each (a window, sinks, a bias), and each
+    type that it is stored in. Sizes vary with the case; the same cases serve every model, so that
+    an adapter is tested once.
     """
     types = sorted({file.tensors[name].type.name for name in _factors(graph)})
     trials: list[Trial] = []
     for phase in PHASES:
-        ops = {node.op for node in fuse(graph, phase).nodes} | {"argmax", "top_k"}
-        found = [_first(phase, OPS[op]) for op in sorted(ops - COMMON_OPS - {"matmul"})]
-        found += [_first(phase, OPS["matmul"], name) for name in types]
-        trials += [Trial(phase, op, case) for op, case in filter(None, found)]
+        traits: dict[str, set[str]] = {"argmax": set(), "top_k": set()}
+        for node in fuse(graph, phase).nodes:
+            weights = {p: graph.weights.get(name) for p, name in node.inputs.items()}
+            ports = {p: weight.shape if weight else () for p, weight in weights.items()}
+            traits.setdefault(node.op, {"split"}).update(traits_of(OPS[node.op], ports, node.attrs))
+        for name in sorted(set(traits) - COMMON_OPS - {"matmul"}):
+            cases = _cover(phase, OPS[name], traits[name])
+            trials += [Trial(phase, OPS[name], _with_kv(OPS[name], case, kv)) for case in cases]
+        for name in types:
+            trials += [Trial(phase, OPS["matmul"], c) for c in _cover(phase, OPS["matmul"], {name})]
     return tuple(trials)
 
 
-def _first(phase: Phase, op: OpDef, type_name: str = "") -> tuple[OpDef, Case] | None:
-    """A case with the phase's number of tokens: the first past position 0, else the first."""
-    fitting = [
-        case
+def traits_of(op: OpDef, ports: Ports, attrs: Mapping[str, Attr]) -> set[str]:
+    """What is special about a node or a case: optional ports, attributes that are not the default.
+
+    A norm of heads counts with the shape that its weights have.
+    """
+    found = {port for port in op.optional if port in ports}
+    for name, spec in op.attrs.items():
+        value = attrs.get(name, spec.default)
+        if spec.type is str:
+            found.add(f"{name}={value}")
+        elif spec.default is not None and value != spec.default:
+            found.add(name)
+    if "q_norm" in found:
+        shape = ports["q_norm"]
+        is_shared = len(shape) == 1 and shape[0] == attrs["head_dim"]
+        found.add(f"q_norm of {'one head' if is_shared else f'{len(shape)} dimensions'}")
+    return found
+
+
+def _cover(phase: Phase, op: OpDef, wanted: set[str]) -> list[Case]:
+    """The fewest cases of the phase that have what is wanted, as far as any has it; at least one.
+
+    Of those that have as much, the first past position 0, since it reads what others wrote.
+    """
+    left = [
+        (case, traits_of(op, case.shapes, case.attrs) | set(case.types.values()) | _split(case))
         for case in op.cases
-        if (_n_tokens(op, case) == 1) == (phase == "decode")
-        and type_name in ("", case.types.get("weight"))
-        and case.position <= 40
+        if (n_tokens_of(op, case) == 1) == (phase == "decode") and case.position <= MOST_STEPS
     ]
-    fitting.sort(key=lambda case: case.position == 0)
-    return (op, fitting[0]) if fitting else None
+    left.sort(key=lambda each: (each[0].position == 0, each[0].kv != "f32"))
+    chosen: list[Case] = []
+    while left:
+        case, has = max(left, key=lambda each: len(each[1] & wanted))
+        if chosen and not has & wanted:
+            break
+        if not chosen and not has & wanted and any(t in QUANTS for t in wanted):
+            break  # a type that has no case of this phase
+        chosen.append(case)
+        wanted = wanted - has
+    return chosen
 
 
-def _n_tokens(op: OpDef, case: Case) -> int:
+def _split(case: Case) -> set[str]:
+    """Whether a decoded token's keys are shared out, as in every context worth having."""
+    return {"split"} if case.n_ctx > 256 else set()
+
+
+def _with_kv(op: OpDef, case: Case, kv: KvDtype) -> Case:
+    """The case with the caches that the model has."""
+    if "cache" not in op.state or case.kv == kv:
+        return case
+    return replace(case, kv=kv, name=f"{case.name}-{kv}")
+
+
+def n_tokens_of(op: OpDef, case: Case) -> int:
+    """How many tokens a case runs at once."""
     fixed = (*op.weights, *op.state, "rows")
     return int(next(shape[0] for port, shape in case.shapes.items() if port not in fixed))
 

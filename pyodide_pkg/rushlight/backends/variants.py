@@ -93,7 +93,7 @@ async def choose_variants(
     assert isinstance(options.variant, str)
     usable = _usable(device, options.variant)
     memory = await _Memory.of(device)
-    trials = trials_for(graph, file)
+    trials = trials_for(graph, file, options.kv_dtype)
     favourite = default_variant(is_software=device.is_software)
     waiting = {phase: sorted(usable[phase], key=lambda v: v != favourite) for phase in PHASES}
     right: dict[Phase, list[Variant]] = {phase: [] for phase in PHASES}

@@ -50,6 +50,22 @@ def page_buffers() -> dict[str, int]:
     return {key: int(about[key]) for key in ("nBuffers", "bufferBytes")}
 
 
+class GpuRoom:
+    """A ``fit.Room``: the page's GPU, which tells no total but can be asked for buffers."""
+
+    most_bytes = 0
+
+    async def takes(self, n_bytes: int) -> bool:
+        """Allocate so much, beside what is held, and give it back."""
+        with js_errors():
+            return bool(await _page_gpu.takes(n_bytes))
+
+
+def page_held() -> int:
+    """Bytes of the buffers that the page's GPU holds now."""
+    return page_buffers()["bufferBytes"]
+
+
 class JsSource:
     """A ``ByteSource`` of ``worker/sources.js`` as an ``AsyncSource``."""
 
@@ -64,6 +80,11 @@ class JsSource:
             array = await self.js.read(offset, n)
             data: bytes = array.to_bytes()
             return data
+
+    async def open_part(self, name: str) -> JsSource:
+        """Another file of the same model, from where this one is."""
+        with js_errors():
+            return JsSource(await self.js.openPart(name))
 
     async def close(self) -> None:
         """End reads under way."""

@@ -240,6 +240,8 @@ class WebGpuExecutor:
         self.program = program
         self._n_ctx, self._graph = options.n_ctx, graph
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
+        if options.before_memory is not None:
+            await options.before_memory(self.stats.memory_bytes)
         await self.device.create(program, progress)
         await self.device.upload(program.model_plan.uploads, sources, progress)
         progress(Progress("ready", "Ready", 1, 1))

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from ..backends.base import KvDtype, ProgressFn
 from ..backends.base import Progress as Step
+from ..backends.base import ProgressFn
 from ..errors import InvalidInputError, shown_text
 from ..model import Model
+from ..ops.opdef import KvDtype
 from ..plan.variant import BY_NAME
 
 MAX_SHOWN = 2000

@@ -12,7 +12,7 @@ from ..graph.ir import Attr, Shape
 from .elementwise import clamp as clamp_values
 from .elementwise import position_scale
 from .norm import layer_norm, rms_norm
-from .opdef import AttrSpec, Case, OpDef, Shapes, require
+from .opdef import AttrSpec, Case, KvDtype, OpDef, Shapes, require
 from .product import product
 from .rope import ROPE_ATTRS, check_rope, rope
 
@@ -213,6 +213,7 @@ def _attention_case(
     window: int = 0,
     softcap: float = 0.0,
     sinks: bool = False,
+    kv: KvDtype = "f32",
 ) -> Case:
     n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
     shapes: dict[str, tuple[int, ...]] = {
@@ -229,7 +230,7 @@ def _attention_case(
     }
     name = _case_name(heads, f"@{position}-w{window}-c{softcap:g}", sinks)
     shapes |= {"sinks": (n_head,)} if sinks else {}
-    return Case(f"{tokens}x{name}", shapes, attrs, position=position, nmse=1e-9)
+    return _cached_case(f"{tokens}x{name}", shapes, attrs, position, 0, kv)
 
 
 def _step_case(
@@ -240,6 +241,8 @@ def _step_case(
     window: int = 0,
     softcap: float = 0.0,
     sinks: bool = False,
+    n_ctx: int = 0,
+    kv: KvDtype = "f32",
     **more: Attr,
 ) -> Case:
     n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
@@ -272,7 +275,19 @@ def _step_case(
     rest = f"@{position}-{layout}-w{window}-c{softcap:g}{words}"
     name = _case_name(heads, rest, sinks)
     name += "".join(f"-{k}{v}" for k, v in more.items())
-    return Case(name, shapes, attrs, position=position, nmse=1e-9)
+    return _cached_case(name, shapes, attrs, position, n_ctx, kv)
+
+
+def _cached_case(
+    name: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    attrs: Mapping[str, Attr],
+    position: int,
+    n_ctx: int,
+    kv: KvDtype,
+) -> Case:
+    name += f"/{n_ctx}" * (n_ctx > 0) + "-f16" * (kv == "f16")
+    return Case(name, shapes, attrs, position=position, nmse=1e-9, n_ctx=n_ctx, kv=kv)
 
 
 KV_STORE = OpDef(
@@ -315,6 +330,8 @@ ATTENTION = OpDef(
         _attention_case(6, (2, 1, 64, 256), 30, sinks=True),
         _attention_case(3, (4, 1, 576, 512), 9),
         _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0),
+        _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0, kv="f16"),
+        _attention_case(21, (6, 2, 96), 300, sinks=True, kv="f16"),
     ),
 )
 ATTENTION_STEP = OpDef(
@@ -366,6 +383,11 @@ ATTENTION_STEP = OpDef(
         _step_case((5, 1, 20), 6, "neox", norm="each", v_norm=True),
         _step_case((4, 2, 64), 33, "neox", norm=True, is_centred=True, clamp=0.5),
         _step_case((3, 3, 96), 300, "norm", norm=False, clamp=0.25),
+        _step_case((4, 2, 64), 70, "neox", norm=True, n_ctx=512),
+        _step_case((8, 2, 64), 400, "neox", norm=True, kv="f16"),
+        _step_case((4, 2, 64), 420, "norm", norm=False, window=300, softcap=20.0, kv="f16"),
+        _step_case((4, 1, 256), 290, "neox", norm=True, window=270, kv="f16"),
+        _step_case((8, 1, 80), 330, "neox", norm=False, sinks=True, kv="f16"),
     ),
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import GraphError
 from ..graph.ir import Attr, Shape
 
 Shapes = Mapping[str, Shape]
+KvDtype = Literal["f16", "f32"]
+"""How a cache stores keys and values."""
 Infer = Callable[[Shapes, Mapping[str, Attr]], dict[str, Shape]]
 
 
@@ -28,7 +30,8 @@ class Case:
 
     ``shapes`` gives each port's shape; ports holding a weight may carry a storage type in
     ``types`` (``{"weight": "Q8_0"}``), all others are float32. ``nmse`` is the largest allowed
-    normalised mean squared error against the reference.
+    normalised mean squared error against the reference. The tokens before ``position`` are run
+    first; the context has room for ``n_ctx`` tokens if that is more, and caches hold ``kv``.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Case:
     types: Mapping[str, str] = field(default_factory=dict)
     position: int = 0
     nmse: float = 1e-10
+    n_ctx: int = 0
+    kv: KvDtype = "f32"
 
 
 @dataclass(frozen=True)
