@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.driver import Harness, add_harness, runner
+from tests.browser.scripted import ScriptedSite, open_page, scripted_site
+from tests.browser.threads_page import panel
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +37,35 @@ def tab(browser: Browser) -> Iterator[Page]:
     page.on("console", lambda message: print("console:", message.text))
     yield page
     context.close()
+
+
+# --- conversations ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def talk_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSite]:
+    """A site on the scripted engine; a test that changes its model puts it back."""
+    with scripted_site(tmp_path_factory.mktemp("threads-site")) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def talk_tab(browser: Browser, talk_site: ScriptedSite) -> Iterator[Page]:
+    """A tab of the scripted engine for all tests of a file that begin without conversations."""
+    context = browser.new_context(accept_downloads=True)
+    page = context.new_page()
+    page.on("console", lambda message: print("console:", message.text))
+    open_page(page, talk_site)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def talk(talk_tab: Page) -> Page:
+    """No conversation is left from the test before; the list is open."""
+    panel(talk_tab)
+    if talk_tab.get_by_test_id("history-delete-all").is_visible():
+        talk_tab.get_by_test_id("history-delete-all").click()
+    expect(talk_tab.get_by_test_id("history-empty")).to_be_visible()
+    expect(talk_tab.get_by_test_id("message")).to_have_count(0)
+    return talk_tab

@@ -4,8 +4,9 @@
 import { Activity } from "./activity.js";
 import { AlertView } from "./alert.js";
 import { Chat } from "./chat.js";
+import { Conversations } from "./conversations.js";
 import { Composer, wireStarters } from "./composer.js";
-import { fitToKeyboard, part } from "./dom.js";
+import { fitToKeyboard } from "./dom.js";
 import { EngineClient, EngineFault } from "./engine_client.js";
 import { showName } from "./header.js";
 import { LoadedModel } from "./loaded.js";
@@ -16,6 +17,9 @@ import { Offline, isolate } from "./offline.js";
 import { ProgressView } from "./progress.js";
 import { Replies } from "./replies.js";
 import { Settings, wireDialogs, wireTheme } from "./settings.js";
+import { wireShortcuts } from "./shortcuts.js";
+import { ThreadSettings } from "./thread_settings.js";
+import { Threads } from "./threads.js";
 
 new NetworkLog();
 const client = new EngineClient();
@@ -28,7 +32,11 @@ const composer = new Composer({
   onEdit: (at) => chat.markReplaced(at),
 });
 const activity = new Activity(client, (mode) => composer.setMode(mode));
+const threads = new Threads();
 const settings = new Settings({
+  onDefaults: (defaults) => ownSettings.showDefaults(defaults),
+  onKeep: (isKept) => conversations.keep(isKept),
+  isKept: threads.isKept,
   onBackend: () => loading.restart(),
   onReload: () => loading.again(),
   getReport: () => client.report(),
@@ -41,29 +49,39 @@ const picker = new ModelPicker({
 });
 const loaded = new LoadedModel(settings, picker);
 const alert = new AlertView({ onPick: () => picker.open(), onClose: () => composer.focus() });
-const shared = { activity, client, chat, composer, settings, alert };
+const ownSettings = new ThreadSettings(threads);
+const shared = { activity, client, chat, composer, settings, alert, loaded, threads };
 const loading = new Loading({
   ...shared,
-  loaded,
   progress,
-  onReady: () => replies.answerQueued(),
+  onReady: () => {
+    conversations.showUsed();
+    replies.answerQueued();
+  },
   onFail: () => replies.takeBackQueued(),
 });
 /** @type {Replies} */
 const replies = new Replies({ ...shared, onRestart: () => loading.restart() });
+/** @type {Conversations} */
+const conversations = new Conversations({ ...shared, replies });
 
-/** @param {Event} event */
-function edit(event) {
-  const index = /** @type {CustomEvent<number>} */ (event).detail;
-  composer.edit(index, chat.userText(index));
+/** @param {number} index Of a message that the person wrote; -1: there is none. */
+function edit(index) {
+  if (index >= 0 && activity.state === "ready") composer.edit(index, chat.userText(index));
 }
 
 function wire() {
   wireDialogs();
   wireTheme();
-  chat.addEventListener("edit", edit);
+  chat.addEventListener("edit", (event) => edit(/** @type {CustomEvent<number>} */ (event).detail));
   chat.addEventListener("again", () => replies.again(true));
-  part("new-chat").addEventListener("click", () => void replies.newChat());
+  chat.addEventListener("continue", () => replies.goOn());
+  wireShortcuts({
+    onNewChat: () => void conversations.begin(),
+    onSearch: () => conversations.panel.find(),
+    onFocus: () => composer.focus(),
+    onEditLast: () => edit(chat.lastUserIndex),
+  });
   wireStarters(composer, (text, editIndex) => replies.send(text, editIndex));
   fitToKeyboard();
 }
@@ -89,5 +107,6 @@ async function start() {
 
 wire();
 activity.enter("booting");
+void threads.start();
 void isolate().then(start);
 void new Offline().start();

@@ -1,21 +1,23 @@
 // @ts-check
-/** The conversation: what was said, and how it is shown. */
+/** The conversation in view: the path through its tree as messages, and what is done with them. */
 
 import { showMessage } from "./attachments.js";
 import { copyFrom, part, stamp } from "./dom.js";
 import { Reply } from "./reply.js";
+import { canContinue, isWaiting, Tree } from "./tree.js";
 
 /** @typedef {import("../worker/protocol.js").Message} Message */
+/** @typedef {import("./tree.js").MessageNode} MessageNode */
+/** @typedef {{node: MessageNode, element: HTMLElement, reply: Reply | null, text: string}} Item */
 
-/**
- * Turns in order: a user's message, then its reply once there is one.
- * `isLeftOut`: it no longer fits the context, so the model is not given it any more.
- * @typedef {{user: string, element: HTMLElement, reply: Reply | null, isLeftOut: boolean}} Turn
- */
+/** What a button of a message asks the page for. @typedef {"edit" | "again" | "continue"} Asked */
 
 export class Chat extends EventTarget {
-  /** @type {Turn[]} */
-  #turns = [];
+  #tree = new Tree();
+  /** @type {Item[]} */
+  #items = [];
+  /** @type {Set<string>} Messages that no longer fit the context: the model is not given them. */
+  #leftOut = new Set();
   #list = part("conversation");
   #empty = part("empty");
   #scroller = part("scroller");
@@ -31,108 +33,183 @@ export class Chat extends EventTarget {
   }
 
   get isEmpty() {
-    return this.#turns.length === 0;
+    return this.#items.length === 0;
   }
 
-  /** What goes to the engine: turns that got no reply are left out, but for the last. */
-  get messages() {
-    /** @type {Message[]} */
-    const messages = [];
-    this.#turns.forEach(({ user, reply, isLeftOut }, i) => {
-      const isLast = i === this.#turns.length - 1;
-      if (!isLast && (isLeftOut || !reply?.text)) return;
-      messages.push({ role: "user", content: user });
-      if (!isLast && reply) messages.push({ role: "assistant", content: reply.text });
-    });
-    return messages;
+  get canContinue() {
+    const last = this.#items.at(-1);
+    return !!last && canContinue(last.node);
   }
 
-  /** @param {string} text */
-  addUser(text) {
-    const element = stamp("user-template");
-    showMessage(/** @type {HTMLElement} */ (element.querySelector(".body")), text);
+  /** Of the last message that a person wrote; -1: there is none. */
+  get lastUserIndex() {
+    return this.#items.map(({ node }) => node.role).lastIndexOf("user");
+  }
+
+  /** @param {Tree} tree Another conversation. */
+  show(tree) {
+    this.#tree = tree;
+    this.#leftOut.clear();
+    this.#items = [];
+    this.#list.replaceChildren();
+    this.sync();
+    this.follow(true);
+  }
+
+  /** Draws what changed: messages from the first one on that is not as it was drawn. */
+  sync() {
+    const path = this.#tree.path;
+    const same = path.findIndex((node, i) => !this.#isDrawn(this.#items[i], node));
+    for (const { element } of this.#items.splice(same < 0 ? path.length : same)) element.remove();
+    for (const node of path.slice(this.#items.length)) this.#items.push(this.#draw(node));
+    this.#empty.hidden = path.length > 0;
+    for (const item of this.#items) this.#showVersions(item);
+    this.#showLeftOut();
+    this.follow();
+  }
+
+  /** @param {Item | undefined} item @param {MessageNode} node */
+  #isDrawn(item, node) {
+    if (item?.node !== node) return false;
+    return item.reply ? !item.reply.isDone || item.reply.text === node.text : item.text === node.text;
+  }
+
+  /** @param {MessageNode} node @returns {Item} */
+  #draw(node) {
+    const element = stamp(`${node.role}-template`);
     this.#list.append(element);
-    this.#turns.push({ user: text, element, reply: null, isLeftOut: false });
-    this.#empty.hidden = true;
+    if (node.role === "assistant") {
+      const reply = new Reply(node, element, () => this.follow());
+      if (!isWaiting(node)) reply.finish(node.text, node.outcome ?? "");
+      return { node, element, reply, text: "" };
+    }
+    showMessage(/** @type {HTMLElement} */ (element.querySelector(".body")), node.text);
+    return { node, element, reply: null, text: node.text };
+  }
+
+  /** Where there are versions of a message: which one this is. @param {Item} item */
+  #showVersions({ node, element }) {
+    const versions = this.#tree.children(node.parent);
+    const at = versions.indexOf(node);
+    const bar = /** @type {HTMLElement} */ (element.querySelector(".versions"));
+    bar.hidden = versions.length < 2;
+    /** @type {HTMLElement} */ (bar.querySelector(".count")).textContent = `${at + 1}/${versions.length}`;
+    const [older, newer] = bar.querySelectorAll("button");
+    older.disabled = at === 0;
+    newer.disabled = at === versions.length - 1;
+    const more = element.querySelector("[data-action=continue]");
+    if (more instanceof HTMLElement) more.hidden = !canContinue(node);
+  }
+
+  /**
+   * What goes to the engine for a reply: the path up to it, without what no longer fits and without
+   * messages that got no reply; at the end the reply's own text, if it is to go on.
+   * @param {MessageNode} reply
+   */
+  messagesFor(reply) {
+    const path = this.#tree.path;
+    const given = this.#given(path.slice(0, path.indexOf(reply)));
+    if (reply.text) given.push(reply);
+    return given.map(({ role, text }) => /** @type {Message} */ ({ role, content: text }));
+  }
+
+  /** @param {MessageNode[]} path */
+  #given(path) {
+    return path.filter((node, i) => {
+      const next = path[i + 1];
+      if (!next) return true;
+      if (this.#leftOut.has(node.id)) return false;
+      return node.role === "assistant" ? node.text : next.role === "assistant" && next.text;
+    });
+  }
+
+  /**
+   * @param {string} text
+   * @param {number | null} [instead] The message that this is a new version of.
+   */
+  addUser(text, instead = null) {
+    const edited = instead === null ? null : this.#items[instead].node;
+    this.#tree.add(edited ? this.#tree.get(edited.parent ?? "") : this.#tree.last, "user", text);
+    this.sync();
     this.follow(true);
   }
 
   /**
-   * The reply to the last message, in place of the one it has, if any.
+   * The reply to the last message; a new version if it has one.
    * @param {string} label Shown until the first text comes.
    */
   beginReply(label) {
-    const turn = this.#turns[this.#turns.length - 1];
-    turn.reply?.element.remove();
-    const reply = new Reply(stamp("assistant-template"), () => this.follow());
-    turn.reply = reply;
+    const last = /** @type {MessageNode} */ (this.#tree.last);
+    const asked = last.role === "user" ? last : this.#tree.get(last.parent ?? "");
+    const isEmpty = last.role === "assistant" && !last.text;
+    if (isEmpty) delete last.finish;
+    else this.#tree.add(asked, "assistant", "");
+    this.sync();
+    const reply = /** @type {Reply} */ (this.#items[this.#items.length - 1].reply);
     reply.wait(label);
-    this.#list.append(reply.element);
     this.follow(true);
     return reply;
   }
 
-  /** Takes the last reply away and leaves its message, to be answered again. */
-  dropReply() {
-    const turn = this.#turns[this.#turns.length - 1];
-    turn?.reply?.element.remove();
-    if (turn) turn.reply = null;
+  /** The last reply, to be written on. */
+  resumeReply() {
+    const reply = /** @type {Reply} */ (this.#items[this.#items.length - 1].reply);
+    reply.resume();
+    this.follow(true);
+    return reply;
+  }
+
+  /** Takes a reply away, and leaves its message to be answered again. @param {Reply} reply */
+  dropReply(reply) {
+    this.#tree.remove(reply.node.id);
+    this.sync();
   }
 
   /**
-   * Marks exchanges that the model was not given, and will not be again.
+   * Takes back the last message, which was not answered; it stays, marked, if it cannot move.
+   * @param {boolean} canMove
+   * @returns {string} Its text if it went.
+   */
+  takeBack(canMove) {
+    const last = this.#items[this.lastUserIndex];
+    if (!last) return "";
+    if (!canMove) {
+      last.element.classList.add("not-sent");
+      return "";
+    }
+    this.#tree.remove(last.node.id);
+    this.sync();
+    return last.node.text;
+  }
+
+  /**
+   * Marks messages that the model was not given, and will not be again.
    * @param {number} nMessages From the first that it was still given before.
    */
   leaveOut(nMessages) {
-    const given = this.#turns.slice(0, -1).filter((turn) => !turn.isLeftOut && turn.reply?.text);
-    for (const turn of given.slice(0, Math.ceil(nMessages / 2))) turn.isLeftOut = true;
+    for (const { id } of this.#given(this.#tree.path).slice(0, nMessages)) this.#leftOut.add(id);
     this.#showLeftOut();
   }
 
   /** A model with another context starts with the whole conversation again. */
   takeAllIn() {
-    for (const turn of this.#turns) turn.isLeftOut = false;
+    this.#leftOut.clear();
     this.#showLeftOut();
   }
 
-  /** A line after the last exchange that is left out. */
+  /** A line after the last message that is left out. */
   #showLeftOut() {
     this.#list.querySelector(".left-out-note")?.remove();
-    for (const { element, reply, isLeftOut } of this.#turns) {
-      element.classList.toggle("left-out", isLeftOut);
-      reply?.element.classList.toggle("left-out", isLeftOut);
+    const out = this.#items.filter(({ node }) => this.#leftOut.has(node.id));
+    for (const { element, node } of this.#items) {
+      element.classList.toggle("left-out", this.#leftOut.has(node.id));
     }
-    const last = this.#turns.filter((turn) => turn.isLeftOut).pop();
-    if (!last) return;
+    if (!out.length) return;
     const note = document.createElement("p");
     note.className = "left-out-note muted";
     note.dataset.testid = "left-out";
     note.textContent = "The context is full: the model no longer sees what is above this line.";
-    (last.reply?.element ?? last.element).after(note);
-  }
-
-  /**
-   * Takes back the last message, which the engine refused; it stays, marked, if it cannot move.
-   * @param {boolean} canMove
-   * @returns {string} Its text if it went.
-   */
-  takeBack(canMove) {
-    const last = this.#turns[this.#turns.length - 1];
-    if (!canMove) {
-      last.element.classList.add("not-sent");
-      return "";
-    }
-    this.cut(this.#turns.length - 1);
-    return last.user;
-  }
-  /** @param {number} index Turns from here on go. */
-  cut(index) {
-    for (const turn of this.#turns.splice(index)) {
-      turn.element.remove();
-      turn.reply?.element.remove();
-    }
-    this.#empty.hidden = this.#turns.length > 0;
-    this.#showLeftOut();
+    out[out.length - 1].element.after(note);
   }
 
   /**
@@ -140,20 +217,14 @@ export class Chat extends EventTarget {
    * @param {number | null} index
    */
   markReplaced(index) {
-    this.#turns.forEach(({ element, reply }, i) => {
-      const isReplaced = index !== null && i >= index;
-      element.classList.toggle("replaced", isReplaced);
-      reply?.element.classList.toggle("replaced", isReplaced);
+    this.#items.forEach(({ element }, i) => {
+      element.classList.toggle("replaced", index !== null && i >= index);
     });
   }
 
   /** @param {number} index */
   userText(index) {
-    return this.#turns[index].user;
-  }
-
-  get length() {
-    return this.#turns.length;
+    return this.#items[index].node.text;
   }
 
   /**
@@ -178,14 +249,28 @@ export class Chat extends EventTarget {
     const button = /** @type {Element} */ (event.target).closest("button[data-action]");
     if (!(button instanceof HTMLElement)) return;
     const message = button.closest(".message");
-    const index = this.#turns.findIndex((t) => t.element === message || t.reply?.element === message);
+    const index = this.#items.findIndex(({ element }) => element === message);
     if (index < 0) return;
-    const { user, reply, element } = this.#turns[index];
+    const { node, reply } = this.#items[index];
     const action = button.dataset.action;
-    if (action === "copy") {
-      void copyFrom(button, message === element ? user : (reply?.text ?? ""));
-    } else {
-      this.dispatchEvent(new CustomEvent(action === "edit" ? "edit" : "again", { detail: index }));
-    }
+    if (action === "copy") void copyFrom(button, reply ? reply.text : node.text);
+    else if (action === "older") this.#step(node, -1);
+    else if (action === "newer") this.#step(node, 1);
+    else this.dispatchEvent(new CustomEvent(/** @type {Asked} */ (action), { detail: index }));
+  }
+
+  /** @param {MessageNode} node @param {number} by Versions to go on or back. */
+  #step(node, by) {
+    const versions = this.#tree.children(node.parent);
+    const other = versions[versions.indexOf(node) + by];
+    if (!other) return;
+    this.#tree.choose(other.id);
+    this.#leftOut.clear();
+    this.sync();
+    const shown = this.#items.find((item) => item.node === other);
+    const buttons = [...(shown?.element.querySelectorAll(".versions button") ?? [])];
+    const next = by < 0 ? buttons : buttons.reverse();
+    /** @type {HTMLElement | undefined} */ (next.find((button) => !button.matches(":disabled")))?.focus();
+    this.dispatchEvent(new CustomEvent("choose"));
   }
 }

@@ -31,6 +31,11 @@ export class LoadedModel {
     return this.#now?.info.name ?? "";
   }
 
+  /** Tokens of context; 0: no model is loaded. */
+  get nCtx() {
+    return this.#now?.info.nCtx ?? 0;
+  }
+
   /**
    * @param {ModelSource} source
    * @param {ModelInfo} info
@@ -53,6 +58,6 @@ export class LoadedModel {
     showModel(info, this.settings.notes);
     this.settings.showModel(info);
     showTerms(info, isSites ? (this.site?.terms ?? null) : null);
-    this.picker.showCurrent(source, info.name);
+    this.picker.showCurrent(source, info.name, info.nBytes);
   }
 }

@@ -44,10 +44,12 @@ export class Reply {
   #isDone = false;
 
   /**
+   * @param {import("./tree.js").MessageNode} node What it is in the conversation.
    * @param {HTMLElement} element
    * @param {() => void} onDraw Runs after each drawing, in the same frame.
    */
-  constructor(element, onDraw) {
+  constructor(node, element, onDraw) {
+    this.node = node;
     this.element = element;
     this.body = /** @type {HTMLElement} */ (element.querySelector(".body"));
     this.renderer = new ReplyRenderer(this.body);
@@ -56,11 +58,25 @@ export class Reply {
 
   /** @param {string} label What is being waited for; shown in place of the text. */
   wait(label) {
+    this.#isDone = false;
     this.element.dataset.status = "waiting";
     const line = document.createElement("p");
     line.className = "pending";
     line.textContent = label;
     this.body.replaceChildren(line);
+  }
+
+  get isDone() {
+    return this.#isDone;
+  }
+
+  /** Goes on writing after its text, which was cut short. */
+  resume() {
+    this.#isDone = false;
+    this.element.dataset.status = "streaming";
+    this.body.classList.add("streaming");
+    this.renderer.clear();
+    this.renderer.update(this.text);
   }
 
   /** @param {string} piece */
@@ -82,6 +98,7 @@ export class Reply {
    * @param {string} outcome
    */
   finish(text, outcome) {
+    if (this.element.dataset.status === "waiting") this.body.replaceChildren();
     this.#isDone = true;
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

@@ -3,19 +3,11 @@
 
 import { DevicePanel } from "./device_panel.js";
 import { formatBytes, part, recall, remember } from "./dom.js";
+import { SamplingFields } from "./sampling_fields.js";
 
 /** @typedef {import("../worker/protocol.js").ChatOptions} ChatOptions */
 /** @typedef {import("../worker/protocol.js").BackendChoice} BackendChoice */
 
-const FIELDS = /** @type {const} */ ([
-  "temperature",
-  "topK",
-  "topP",
-  "minP",
-  "repetitionPenalty",
-  "seed",
-  "maxTokens",
-]);
 const CONTEXTS = ["auto", "2048", "4096", "8192", "max"];
 const BACKENDS = ["auto", "webgpu", "cpu"];
 
@@ -59,6 +51,7 @@ export function wireTheme() {
 export class Settings {
   #dialog = /** @type {HTMLDialogElement} */ (part("settings-dialog"));
   #form = /** @type {HTMLFormElement} */ (part("settings-form"));
+  #fields = new SamplingFields(this.#form);
   #panel;
   /** @type {BackendChoice} */
   backend = "auto";
@@ -74,12 +67,16 @@ export class Settings {
   /**
    * @param {object} actions
    * @param {(backend: BackendChoice) => void} actions.onBackend
+   * @param {(defaults: ChatOptions) => void} actions.onDefaults What counts in every conversation changed.
+   * @param {(isKept: boolean) => Promise<boolean>} actions.onKeep Conversations; whether it is done.
+   * @param {boolean} actions.isKept
    * @param {() => void} actions.onReload Loads the model again, with the context now set.
    * @param {() => Promise<import("../worker/protocol.js").Report>} actions.getReport
    * @param {() => Promise<import("../worker/protocol.js").Profile>} actions.getProfile
    */
-  constructor({ onBackend, onReload, getReport, getProfile }) {
+  constructor({ onBackend, onDefaults, onKeep, isKept, onReload, getReport, getProfile }) {
     this.onBackend = onBackend;
+    this.onDefaults = onDefaults;
     this.#panel = new DevicePanel({ getReport, getProfile });
     this.#restore();
     part("settings-button").addEventListener("click", () => {
@@ -92,12 +89,17 @@ export class Settings {
       });
     }
     part("settings-reset").addEventListener("click", () => {
-      for (const name of FIELDS) this.#input(name).value = "";
+      this.#fields.value = {};
       this.#context.value = "auto";
       this.#threads.value = "";
       this.#keep();
     });
     this.#form.addEventListener("change", () => this.#keep());
+    const keep = /** @type {HTMLInputElement} */ (part("set-keep"));
+    keep.checked = isKept;
+    keep.addEventListener("change", async () => {
+      if (!(await onKeep(keep.checked))) keep.checked = !keep.checked;
+    });
   }
 
   open() {
@@ -118,6 +120,8 @@ export class Settings {
   /** @param {import("../worker/protocol.js").ModelInfo} model The one now loaded. */
   showModel(model) {
     this.#model = model;
+    this.#fields.showDefaults({ ...model.sampling, maxTokens: model.maxTokens });
+    this.onDefaults(this.defaults);
     this.#loadedThreads = this.loadOptions.threads;
     this.#showContext();
     this.#showThreads();
@@ -156,35 +160,25 @@ export class Settings {
     return { backend: this.backend, variant };
   }
 
-  /** Only what the person set and the field accepts; the engine has the rest. */
-  get options() {
-    /** @type {ChatOptions} */
-    const options = {};
-    for (const name of FIELDS) {
-      const input = this.#input(name);
-      if (input.value !== "" && input.validity.valid) options[name] = input.valueAsNumber;
-    }
-    return options;
+  /** What counts in every conversation: the person's settings, and the model's own for the rest. */
+  get defaults() {
+    return { ...this.#model?.sampling, maxTokens: this.#model?.maxTokens, ...this.#fields.value };
   }
 
   /**
    * What the engine is given, and in words how it was made to differ from the last time.
    * @param {boolean} isVaried
+   * @param {ChatOptions} own Those of the conversation alone.
    */
-  optionsFor(isVaried) {
-    const options = this.options;
+  optionsFor(isVaried, own) {
+    const options = { ...this.#fields.value, ...own };
     if (!isVaried) return { options, variation: "" };
-    const isGreedy = options.temperature === undefined ? !this.#model?.hasChatTemplate : options.temperature === 0;
+    const isGreedy = (options.temperature ?? this.#model?.sampling.temperature) === 0;
     if (!isGreedy && options.seed === undefined) return { options, variation: "" };
     const seed = Math.floor(Math.random() * 2 ** 32);
     const temperature = isGreedy ? 0.7 : options.temperature;
     const how = isGreedy ? "varied at temperature 0.7, as 0 would say the same" : "varied with a new seed";
     return { options: { ...options, temperature, seed }, variation: how };
-  }
-
-  /** @param {(typeof FIELDS)[number]} name */
-  #input(name) {
-    return /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name));
   }
 
   #restore() {
@@ -195,9 +189,7 @@ export class Settings {
     } catch (error) {
       console.warn("The remembered settings could not be read; using the defaults.", error);
     }
-    for (const name of FIELDS) {
-      if (typeof kept[name] === "number") this.#input(name).value = String(kept[name]);
-    }
+    this.#fields.value = kept;
     // The address wins over what is remembered, so that a link says what it does.
     const asked = new URLSearchParams(location.search).get("backend");
     if (asked !== null && !isBackend(asked)) {
@@ -214,10 +206,11 @@ export class Settings {
     const radios = /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend"));
     const backend = isBackend(radios.value) ? radios.value : "auto";
     const { threads } = this.loadOptions;
-    const kept = { ...this.options, backend, context: this.#context.value, threads };
+    const kept = { ...this.#fields.value, backend, context: this.#context.value, threads };
     remember("settings", JSON.stringify(kept));
     this.#showContext();
     this.#showThreads();
+    this.onDefaults(this.defaults);
     if (backend === this.backend) return;
     this.backend = backend;
     const url = new URL(location.href);

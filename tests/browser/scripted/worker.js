@@ -2,8 +2,8 @@
 /**
  * An engine that says what a test wrote for it, in place of worker/worker.js: it speaks the whole
  * protocol and starts at once. The test puts `scripted/model.json` and `scripted/replies/NAME.json`
- * beside the page (see ../scripted.py); the message "play NAME" gets that reply, and any other
- * message is said back.
+ * beside the page (see ../scripted.py); the message "play NAME" gets that reply, "show the request"
+ * what the page sent as JSON, and any other message is said back.
  */
 
 import * as Comlink from "../vendor/comlink.mjs";
@@ -77,7 +77,7 @@ const api = {
       return { version: "0.1.0", protocol: PROTOCOL_VERSION, backend: chosen, adapter: "scripted", notes: [] };
     }),
 
-  loadModel: (source, _options, onProgress) =>
+  loadModel: (source, options, onProgress) =>
     answer(async () => {
       isStopped = false;
       model = await read("model");
@@ -91,15 +91,17 @@ const api = {
       if (fault) throw fault;
       onProgress({ step: "ready", label: "Ready", done: 1, total: 1 });
       const name = source.kind === "file" && !info.name ? source.name : info.name;
-      return { ...info, name };
+      const notes = model.echoesOptions ? [JSON.stringify(options)] : info.notes;
+      return { ...info, name, notes };
     }),
 
-  chat: ({ messages }, onToken) =>
+  chat: ({ messages, options }, onToken) =>
     answer(async () => {
       isStopped = false;
       const asked = messages[messages.length - 1].content;
       const name = /^play ([\w-]+)$/.exec(asked)?.[1];
-      const script = name ? await read(`replies/${name}`) : { text: asked, perSecond: 0, waitMs: 0 };
+      const plain = asked === "show the request" ? `~~~\n${JSON.stringify({ messages, options })}\n~~~` : asked;
+      const script = name ? await read(`replies/${name}`) : { text: plain, perSecond: 0, waitMs: 0 };
       const { said, nSaid, decodeMs } = await play(script, onToken);
       return {
         finishReason: isStopped ? "cancelled" : "stop",

@@ -1,0 +1,100 @@
+"""Conversations as files: what is exported comes back, and what is damaged is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.scripted import ask
+from tests.browser.threads_page import ask_edited, rows, texts
+
+pytestmark = pytest.mark.browser
+
+
+def test_export_and_import(talk: Page, tmp_path: Path) -> None:
+    ask(talk, "# Once")
+    first = talk.locator("[data-role=user]").first
+    first.hover()
+    first.get_by_test_id("edit").click()
+    ask_edited(talk, "Twice")
+    with talk.expect_download() as waiting:
+        talk.get_by_test_id("history-export").click()
+    path = tmp_path / "all.json"
+    waiting.value.save_as(path)
+    file = json.loads(path.read_text())
+    assert (file["format"], file["version"]) == ("rushlight-conversations", 1)
+    assert [node["text"] for node in file["threads"][0]["nodes"]] == ["# Once"] * 2 + ["Twice"] * 2
+    talk.get_by_test_id("thread").hover()
+    with talk.expect_download() as waiting:
+        talk.get_by_test_id("thread-export").click()
+    markdown = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(markdown)
+    assert markdown.name == "Twice.md"
+    assert markdown.read_text() == "# Twice\n\n## You\n\nTwice\n\n## Reply\n\nTwice\n"
+    talk.get_by_test_id("history-delete-all").click()
+    for _ in range(2):  # a second time it adds nothing
+        talk.get_by_test_id("history-import").set_input_files(path)
+        expect(talk.get_by_test_id("announcer")).to_have_text("One conversation imported.")
+        expect(rows(talk)).to_have_count(1)
+    rows(talk).click()
+    expect(talk.get_by_test_id("message")).to_have_count(2)
+    assert texts(talk) == ["Twice", "Twice"]
+    expect(talk.get_by_test_id("version").first).to_have_text("2/2")
+
+
+def threads_file(**changes: Any) -> dict[str, Any]:
+    node = {"id": "n1", "parent": None, "role": "user", "text": "Hi", "at": 1}
+    thread = {
+        **{"id": "t1", "title": "T", "isNamed": False, "createdAt": 1, "updatedAt": 2},
+        **{"system": "", "options": {}, "nodes": [{**node, **changes.pop("node", {})}]},
+    }
+    thread.update(changes.pop("thread", {}))
+    return {"format": "rushlight-conversations", "version": 1, "threads": [thread], **changes}
+
+
+REPLY = {"id": "n2", "parent": "n9", "role": "assistant", "text": "x", "at": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        ("Buy milk.", "import_not_json", "not JSON"),
+        ("[]", "import_wrong_format", "no conversations"),
+        (threads_file(version=2), "import_newer_version", "version 2"),
+        (threads_file(threads="all"), "import_damaged", "threads is no list"),
+        (threads_file(threads=[None]), "import_damaged", "threads[0] is no object"),
+        (threads_file(thread={"id": "a b"}), "import_damaged", "threads[0].id is no id"),
+        (threads_file(thread={"nodes": []}), "import_damaged", "nodes is empty"),
+        (threads_file(thread={"nodes": [REPLY]}), "import_damaged", "nodes[0].parent"),
+        (threads_file(node={"role": "system"}), "import_damaged", "nodes[0].role"),
+        (threads_file(node={"text": 7}), "import_damaged", "nodes[0].text is no text"),
+        (threads_file(node={"text": "x" * 1_000_001}), "import_damaged", "1000001 characters"),
+        (threads_file(node={"at": "now"}), "import_damaged", "nodes[0].at is no time"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_name(talk: Page, content: Any, code: str, words: str) -> None:
+    data = content if isinstance(content, str) else json.dumps(content)
+    talk.get_by_test_id("history-import").set_input_files(
+        {"name": "t.json", "mimeType": "application/json", "buffer": data.encode()}
+    )
+    expect(talk.get_by_test_id("alert-message")).to_contain_text(words)
+    expect(talk.get_by_test_id("alert")).to_have_attribute("data-code", code)
+    expect(rows(talk)).to_have_count(0)
+    talk.get_by_test_id("alert-close").click()
+
+
+def test_an_imported_text_stays_text(talk: Page) -> None:
+    title = "<img src=x onerror=document.title='run'>"
+    file = threads_file(thread={"title": title}, node={"text": title, "chosen": "nothing"})
+    talk.get_by_test_id("history-import").set_input_files(
+        {"name": "t.json", "mimeType": "application/json", "buffer": json.dumps(file).encode()}
+    )
+    expect(rows(talk)).to_contain_text(title)
+    rows(talk).click()
+    expect(talk.get_by_test_id("message")).to_have_count(1)
+    assert texts(talk) == [title]
+    assert talk.locator(".history img, .message img").count() == 0
