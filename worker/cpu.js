@@ -1,7 +1,7 @@
 // @ts-check
 /** The CPU as a device: the kernels of `wasm/`, and the threads that run a model's program. */
 
-import { KernelMemory, maxMemoryBytes } from "./cpu_memory.js";
+import { canReserve, KernelMemory, maxMemoryBytes } from "./cpu_memory.js";
 import { bestBuild, fetchKernels, withoutSharing } from "./cpu_module.js";
 import { Pool } from "./cpu_pool.js";
 import { Failure } from "./failure.js";
@@ -67,6 +67,11 @@ export class CpuDevice {
   /** @param {number} nThreads 0: as many as suit this machine. */
   newModel(nThreads) {
     return new CpuModel(this, nThreads);
+  }
+
+  /** @param {number} nBytes Whether so many can be had now. */
+  takes(nBytes) {
+    return canReserve(nBytes);
   }
 
   /**

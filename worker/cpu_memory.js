@@ -99,3 +99,27 @@ export class KernelMemory {
 
 /** @param {number} n */
 const formatBytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${Math.ceil(n / 1e6)} MB`);
+
+const TRIAL_BYTES = 1 << 30;
+
+/**
+ * Whether the browser reserves so many bytes for this page now: a trial that gives all back.
+ * @param {number} nBytes
+ */
+export function canReserve(nBytes) {
+  /** @type {ArrayBuffer[]} */
+  const held = [];
+  try {
+    // In blocks: one block ends far below what a memory of the kernels may hold.
+    for (let left = nBytes; left > 0; left -= TRIAL_BYTES) {
+      held.push(new ArrayBuffer(Math.min(left, TRIAL_BYTES)));
+    }
+    return true;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  } finally {
+    // At once, where the browser can; else they go with the next collection.
+    for (const buffer of held) /** @type {any} */ (buffer).transfer?.(0);
+  }
+}

@@ -142,6 +142,27 @@ export class GpuDevice {
     buffer.destroy();
   }
 
+  /**
+   * Whether this many bytes can be had beside what is held; all are given back.
+   * @param {number} nBytes
+   */
+  async takes(nBytes) {
+    this.check();
+    const { device } = this;
+    const most = Math.floor(device.limits.maxBufferSize / 4) * 4;
+    /** @type {GPUBuffer[]} */
+    const buffers = [];
+    device.pushErrorScope("validation");
+    device.pushErrorScope("out-of-memory");
+    for (let left = Math.ceil(nBytes / 4) * 4; left > 0; left -= most) {
+      buffers.push(device.createBuffer({ size: Math.min(left, most), usage: GPUBufferUsage.STORAGE }));
+    }
+    const failed = await Promise.all([device.popErrorScope(), device.popErrorScope()]);
+    for (const buffer of buffers) buffer.destroy();
+    this.check();
+    return !failed.some(Boolean);
+  }
+
   /** The device in words and numbers, for Python and for reports. */
   infoJson() {
     const limits = Object.fromEntries(LIMITS.map((n) => [kebab(n), this.device.limits[n]]));

@@ -18,9 +18,16 @@ export function checkRange(name, size, offset, n) {
 
 /** A web address: one Range request per read, or one full stream if the server ignores Range. */
 export class HttpSource {
-  /** @param {string} url @param {string} [name] @param {number} [size] */
-  constructor(url, name, size) {
+  /**
+   * @param {string} url
+   * @param {string} [name]
+   * @param {number} [size]
+   * @param {string} [token] Shown to this address's host alone.
+   */
+  constructor(url, name, size, token) {
     this.url = url;
+    /** @type {Record<string, string>} */
+    this.credentials = token ? { Authorization: `Bearer ${token}` } : {};
     this.name = name || decodeURIComponent(url.split(/[?#]/)[0].split("/").pop() || url);
     this.size = size ?? 0;
     this.expected = size;
@@ -52,12 +59,16 @@ export class HttpSource {
 
   #checkSize() {
     if (!this.expected || this.size === this.expected) return;
-    const message = `${this.name} has ${this.size} bytes, but the site says ${this.expected}.`;
-    throw new Failure("source", message, "Reload the page; if it persists, the site is damaged.");
+    const message = `${this.name} has ${this.size} bytes, but ${this.expected} were announced.`;
+    throw new Failure("source", message, "Try again; if it persists, the file's host is at fault.");
   }
 
   async #sizeByHead() {
-    const head = await fetch(this.url, { method: "HEAD", signal: this.controller.signal });
+    const head = await fetch(this.url, {
+      method: "HEAD",
+      headers: this.credentials,
+      signal: this.controller.signal,
+    });
     const size = Number(head.headers.get("Content-Length"));
     return size || this.#refuseUnknownSize();
   }
@@ -99,8 +110,8 @@ export class HttpSource {
 
   /** @param {number} offset @param {number} n */
   async #request(offset, n) {
-    // No other header: a lone simple Range needs no CORS preflight.
-    const headers = { Range: `bytes=${offset}-${offset + n - 1}` };
+    // Without a token no other header: a lone simple Range needs no CORS preflight.
+    const headers = { Range: `bytes=${offset}-${offset + n - 1}`, ...this.credentials };
     return this.#retrying(async () => {
       const response = await fetch(this.url, {
         headers,
@@ -129,7 +140,7 @@ export class HttpSource {
         throwIfAborted(this.controller.signal);
         if (!(error instanceof TypeError)) throw error; // fetch reports the network as TypeError
         if (failures === RETRIES) throw unreachable(this.url, error.message);
-        await new Promise((done) => setTimeout(done, 300 * 2 ** failures));
+        await pause(300 * 2 ** failures);
       }
     }
   }
@@ -194,6 +205,18 @@ class BodyStream {
     }
     return result;
   }
+}
+
+const OFFLINE_MS = 30_000;
+
+/** Waits before another try, and for the network while the browser says that there is none. @param {number} ms */
+async function pause(ms) {
+  await new Promise((done) => setTimeout(done, ms));
+  if (navigator.onLine) return;
+  await new Promise((done) => {
+    self.addEventListener("online", done, { once: true });
+    setTimeout(done, OFFLINE_MS);
+  });
 }
 
 /** @param {string} url @param {number} status */

@@ -49,6 +49,8 @@ export const PROTOCOL_VERSION = 3;
  *   "busy", "no_model", "worker_failed" (anything unforeseen), "bad_request".
  * @property {string} message What went wrong, naming the value.
  * @property {string} hint The next step for a person; "" if there is none.
+ * @property {{context: number, canForce: boolean}} [fit] Of "will_not_fit": the tokens of context with
+ *   which the model fits (0: it does not), and whether a load all the same may work (isForced).
  * @property {boolean} [isModelKept] Of loadModel: the model before it is still there to chat with.
  */
 
@@ -75,10 +77,12 @@ export const PROTOCOL_VERSION = 3;
 
 /**
  * @typedef {{kind: "url", url: string, name?: string, title?: string, nBytes?: number,
- *   sha256?: string}
- *   | {kind: "file", file: Blob, name: string}} ModelSource
+ *   sha256?: string, hub?: string, token?: string}
+ *   | {kind: "file", file: Blob, name: string, others?: {file: Blob, name: string}[]}} ModelSource
  *   `url` is absolute, or relative to the page (the page makes it absolute before it sends it).
- *   `title` (what people call it), `nBytes` and `sha256` are known for the site's own model only.
+ *   `title` (what people call it), `nBytes` and `sha256` where they are known. `hub` is the hub's
+ *   address if the file lies there: the worker asks it for the commit, and shows it the token.
+ *   `others` are further files of a split model, in any order; `file` is its first.
  */
 
 /**
@@ -92,6 +96,7 @@ export const PROTOCOL_VERSION = 3;
  * @typedef {object} LoadOptions
  * @property {"auto" | "max" | number} [context] Tokens of context, at most what the model was
  *   trained for; missing or "auto": 4096.
+ * @property {boolean} [isForced] Load although a trial allocation found no room.
  * @property {number} [threads] Of the CPU kernels; missing or 0: as many as suit this machine.
  */
 
@@ -226,7 +231,7 @@ export function asFailure(thrown) {
     console.error(message);
     message = message.trimEnd().split("\n").pop() ?? message;
   }
-  return { code, message, hint, isModelKept: Boolean(error?.isModelKept) };
+  return { code, message, hint, fit: error?.fit, isModelKept: Boolean(error?.isModelKept) };
 }
 
 /**

@@ -31,7 +31,10 @@ import { StoredSource } from "./storage/stored_source.js";
  */
 export function createSource(origin, newHash) {
   if (origin.kind === "file") return new BlobSource(origin.file, origin.name);
-  const host = new HttpSource(origin.url, origin.name, origin.nBytes);
+  const { url, name, nBytes, hub, token } = origin;
+  // Only the hub's own origin gets the token; a redirect to another one loses it (Fetch).
+  const isHubs = !!hub && new URL(url).origin === new URL(hub).origin;
+  const host = new HttpSource(url, name, nBytes, isHubs ? token : "");
   return newHash ? new StoredSource(host, origin.sha256, newHash) : host;
 }
 

@@ -7,7 +7,7 @@ import { Failure } from "./failure.js";
 import { PROTOCOL_VERSION, answer, asFailure } from "./protocol.js";
 import { reportOf } from "./report.js";
 import { reportRequests } from "./request_log.js";
-import { createSource } from "./sources.js";
+import { ModelParts } from "./parts.js";
 import { deleteModel, listModels } from "./storage/model_store.js";
 
 /** @typedef {import("./protocol.js").EngineApi} EngineApi */
@@ -21,7 +21,7 @@ const PROGRESS_MS = 50;
 let runtime = null;
 /** @type {"" | "boot" | "load" | "chat" | "profile"} */
 let running = "";
-/** @type {import("./sources.js").ByteSource | null} */
+/** @type {ModelParts | null} */
 let source = null;
 let isStopping = false;
 
@@ -78,8 +78,8 @@ function throttled(onProgress) {
 function opened(json) {
   const envelope = JSON.parse(json);
   if (envelope.ok) return envelope.value;
-  const { code, message, hint } = envelope.error;
-  throw new Failure(code, message, hint);
+  const { code, message, hint, fit } = envelope.error;
+  throw Object.assign(new Failure(code, message, hint), { fit });
 }
 
 const backendInUse = () => (requireRuntime().gpu ? "webgpu" : "cpu");
@@ -94,23 +94,24 @@ async function load(origin, options, onProgress) {
   const report = throttled(onProgress);
   const { engine } = requireRuntime();
   report({ step: "header", label: "Opening the model", done: 0, total: 0 });
-  source = createSource(origin, engine.new_hash); // here, so that stop() can end its opening
-  await source.open();
+  const parts = (source = new ModelParts(origin, engine.new_hash)); // stop() can end its opening
+  const first = await parts.open();
   const json = await engine.load_model(
-    source,
-    source.name,
+    first,
+    first.name,
     backendInUse(),
     String(options.context ?? "auto"),
     options.threads ?? 0,
     (step, label, done, total) => {
       report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
     },
+    options.isForced ?? false,
   );
   const info = opened(json);
-  await source.complete?.((done, total) => {
+  await parts.complete((done, total) => {
     report({ step: "store", label: "Checking the stored file", done, total });
   });
-  return { info, note: source.note };
+  return { info, note: parts.note };
 }
 
 /** @type {EngineApi} */
@@ -146,7 +147,7 @@ const api = {
       } catch (thrown) {
         throw Object.assign(asFailure(thrown), { isModelKept: engine.is_loaded() });
       } finally {
-        source?.close?.();
+        source?.close();
         source = null;
       }
     }),

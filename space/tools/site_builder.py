@@ -60,7 +60,7 @@ def build_site(
     """
     wheel = _page_wheel(build_wheel(ROOT / "dist"))
     out.mkdir(parents=True, exist_ok=True)
-    files: dict[str, Path] = {"README.md": ROOT / "space" / "README.md"}
+    files = {name: ROOT / "space" / name for name in ("README.md", "models.json")}
     files |= _served_files(ROOT / "web", "")
     files |= _served_files(ROOT / "worker", "worker/")
     files |= vendor.ensure_site_files()

@@ -58,9 +58,11 @@ class ScriptedSite:
     def model(self, **changes: Any) -> None:
         """What the next load gives: fields of ModelInfo; ``fault``, ``boot_fault``, ``holds_at``.
 
-        ``holds_at`` stops the load at that share of the weights; ``stored`` are kept models.
+        ``holds_at`` stops the load at that share of the weights; ``echoes_options`` puts the load's
+        options into its notes; ``stored`` are kept models.
         """
         special = {"fault": "fault", "boot_fault": "bootFault", "holds_at": "holdsAt"}
+        special["echoes_options"] = "echoesOptions"
         script = {name: changes.pop(key) for key, name in special.items() if key in changes}
         script["stored"] = changes.pop("stored", [])
         self._write("model", {**script, "info": {**INFO, **changes}})

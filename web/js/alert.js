@@ -42,12 +42,14 @@ export class AlertView {
    * @param {unknown} thrown
    * @param {(() => void) | null} [again] What "Try again" does; without it there is no such button.
    * @param {{label: string, run: () => void} | null} [remedy] A step that may help.
+   * @param {string} [againLabel]
    */
-  show(thrown, again = null, remedy = null) {
+  show(thrown, again = null, remedy = null, againLabel = "Try again") {
     const fault = asFault(thrown);
     console.error(fault.code, thrown);
     this.#again = again;
     this.#retry.hidden = !again;
+    this.#retry.textContent = againLabel;
     this.#cure = remedy?.run ?? null;
     this.#remedy.textContent = remedy?.label ?? "";
     this.#remedy.hidden = !remedy;

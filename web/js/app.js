@@ -59,6 +59,7 @@ const loading = new Loading({
     replies.answerQueued();
   },
   onFail: () => replies.takeBackQueued(),
+  onToken: (source) => picker.askToken(source),
 });
 /** @type {Replies} */
 const replies = new Replies({ ...shared, onRestart: () => loading.restart() });
@@ -91,7 +92,7 @@ async function start() {
   const asked = new URLSearchParams(location.search).get("model");
   try {
     // The address is what was asked for: a site without its own model still serves it.
-    const site = await readSiteModel(!!asked);
+    const [site] = await Promise.all([readSiteModel(!!asked), picker.catalogue.read()]);
     loaded.site = site;
     if (site) picker.offerDefault(site);
     if (asked) return await loading.load(urlSource(asked));

@@ -13,11 +13,13 @@ import { REQUEST_CHANNEL } from "./network_log.js";
 /** A failure the worker answered with, or the worker's own end. */
 export class EngineFault extends Error {
   /** @param {EngineFailure} failure */
-  constructor({ code, message, hint, isModelKept = false }) {
+  constructor({ code, message, hint, fit, isModelKept = false }) {
     super(message);
     this.name = "EngineFault";
     this.code = code;
     this.hint = hint;
+    /** Of "will_not_fit". */
+    this.fit = fit;
     /** A load failed, but the model before it is still there. */
     this.isModelKept = isModelKept;
   }

@@ -5,9 +5,11 @@ import { announce, part } from "./dom.js";
 import { asFault } from "./engine_client.js";
 import { helpWithLoad } from "./faults.js";
 import { showName } from "./header.js";
+import { withHub } from "./hub_access.js";
 import { sourceName } from "./models.js";
 
 /** @typedef {import("../worker/protocol.js").ModelSource} ModelSource */
+/** @typedef {import("../worker/protocol.js").LoadOptions} LoadOptions */
 
 /**
  * What a load works with.
@@ -20,6 +22,7 @@ import { sourceName } from "./models.js";
  * @property {import("./alert.js").AlertView} alert
  * @property {import("./loaded.js").LoadedModel} loaded
  * @property {import("./progress.js").ProgressView} progress
+ * @property {(source: ModelSource) => void} onToken The hub wants to know who asks for this.
  * @property {() => void} onReady A model is loaded; answers the message that waits for it, if any.
  * @property {() => void} onFail A message that waits goes back to its field.
  */
@@ -38,8 +41,9 @@ export class Loading {
   /**
    * The newest call wins.
    * @param {ModelSource} wanted
+   * @param {LoadOptions} [changes] What counts for this load instead of the settings.
    */
-  async load(wanted) {
+  async load(wanted, changes = {}) {
     const { activity, alert, onReady } = this.parts;
     const turn = ++this.#newest;
     this.source = wanted;
@@ -47,7 +51,7 @@ export class Loading {
     showName(sourceName(wanted), "Loading…");
     await activity.quiet();
     if (turn !== this.#newest) return;
-    activity.work = this.#loadNow(wanted, () => turn === this.#newest);
+    activity.work = this.#loadNow(wanted, changes, () => turn === this.#newest);
     await activity.work;
     if (turn !== this.#newest) return;
     activity.work = null;
@@ -68,9 +72,10 @@ export class Loading {
 
   /**
    * @param {ModelSource} wanted
+   * @param {LoadOptions} changes
    * @param {() => boolean} isNewest
    */
-  async #loadNow(wanted, isNewest) {
+  async #loadNow(wanted, changes, isNewest) {
     const { activity, client, chat, composer, settings, loaded, progress } = this.parts;
     const onProgress = (/** @type {import("../worker/protocol.js").Progress} */ step) => {
       if (isNewest()) progress.show(step);
@@ -83,7 +88,8 @@ export class Loading {
       if (!client.isBooted) await client.boot(settings.bootRequest, onProgress);
       if (!isNewest()) return;
       activity.enter("loading");
-      const info = await client.loadModel(wanted, settings.loadOptions, onProgress);
+      const options = { ...settings.loadOptions, ...changes };
+      const info = await client.loadModel(withHub(wanted), options, onProgress);
       loaded.set(wanted, info);
       if (!isNewest()) return;
       chat.takeAllIn();
@@ -92,7 +98,7 @@ export class Loading {
       announce(`${loaded.name} is ready.`);
       composer.focusUnlessTouch();
     } catch (thrown) {
-      if (isNewest()) this.fail(thrown, () => void this.load(wanted));
+      if (isNewest()) this.fail(thrown, () => void this.load(wanted, changes), wanted, changes);
     } finally {
       if (isNewest()) progress.end();
     }
@@ -102,8 +108,10 @@ export class Loading {
    * A refused file leaves the model before it; else none is loaded now.
    * @param {unknown} thrown
    * @param {(() => void) | null} again
+   * @param {ModelSource | null} [wanted]
+   * @param {LoadOptions} [changes]
    */
-  fail(thrown, again) {
+  fail(thrown, again, wanted = null, changes = {}) {
     const { activity, client, chat, settings, loaded, alert, onFail } = this.parts;
     const fault = asFault(thrown);
     onFail();
@@ -114,7 +122,13 @@ export class Loading {
     loaded.show();
     activity.enter(loaded.source ? "ready" : "error");
     if (loaded.source && fault.code === "cancelled") return;
-    alert.show(fault, again, helpWithLoad(fault, hadModel, (backend) => settings.choose(backend)));
+    const help = helpWithLoad(fault, hadModel, wanted, {
+      choose: (backend) => settings.choose(backend),
+      shrink: (context) => wanted && void this.load(wanted, { ...changes, context }),
+      force: () => wanted && void this.load(wanted, { ...changes, isForced: true }),
+      askToken: () => wanted && this.parts.onToken(wanted),
+    });
+    alert.show(fault, help.again?.run ?? again, help.remedy, help.again?.label);
     chat.follow();
   }
 }

@@ -1,9 +1,16 @@
 // @ts-check
-/** Where a model comes from: the site's own, an address, or a file picked or dropped. */
+/** Where a model comes from: the site's own, its list, the hub, an address, or files from this device. */
 
+import { partName, partOf, repoOf } from "../worker/hub.js";
+import { Catalogue } from "./catalogue.js";
 import { formatBytes, part } from "./dom.js";
 import { EngineFault } from "./engine_client.js";
+import { hubAddress } from "./hub_access.js";
+import { HubPicker } from "./hub_picker.js";
+import { localSource } from "./local_files.js";
+import { keepIfLarge } from "./persistence.js";
 import { StoredModels } from "./stored_models.js";
+import { TokenField } from "./token_field.js";
 
 /** @typedef {import("../worker/protocol.js").ModelSource} ModelSource */
 
@@ -31,7 +38,9 @@ export function urlSource(text) {
   }
   if (url.protocol !== "https:" && url.protocol !== "http:") throw badAddress(text);
   // The page of a file on the Hub is what people copy; the file itself is one word away.
-  if (url.hostname === "huggingface.co") url.pathname = url.pathname.replace("/blob/", "/resolve/");
+  if (url.origin === hubAddress()) url.pathname = url.pathname.replace("/blob/", "/resolve/");
+  // Any part of a split model stands for all of them, and the first one leads.
+  if (partOf(url.pathname)) url.pathname = partName(url.pathname, 1);
   return { kind: "url", url: url.href };
 }
 
@@ -40,7 +49,7 @@ function badAddress(text) {
   return new EngineFault({
     code: "bad_request",
     message: `“${text}” is not the address of a model.`,
-    hint: "Give the https:// address of a GGUF file, or its path on this site.",
+    hint: "Give the https:// address of a GGUF file, a repository as owner/name, or a path on this site.",
   });
 }
 
@@ -99,6 +108,9 @@ export class ModelPicker {
   #depth = 0;
   /** @type {Extract<ModelSource, {kind: "url"}> | null} */
   siteModel = null;
+  /** What a person chose last, until it is loaded. @type {ModelSource | null} */
+  #picked = null;
+  #token = new TokenField();
 
   /**
    * @param {object} actions
@@ -112,7 +124,15 @@ export class ModelPicker {
     this.stored = new StoredModels({
       read: () => client.storage(),
       remove: (keys) => client.deleteStored(keys),
-      load: (url, name) => this.#pick(this.#known(url) ?? { kind: "url", url, name }),
+      load: (url, title) => this.#pick(this.#known(url) ?? { kind: "url", url, title }),
+    });
+    this.hub = new HubPicker({
+      onPick: (source) => this.#pick(source),
+      onToken: (again) => this.#token.ask(again),
+    });
+    this.catalogue = new Catalogue({
+      onPick: (source) => this.#pick(source),
+      onRepo: (repo) => void this.hub.show(repo),
     });
     part("model-button").addEventListener("click", () => this.open());
     this.#wireUrl();
@@ -133,8 +153,13 @@ export class ModelPicker {
    * Marks the model in use.
    * @param {ModelSource | null} source null: none.
    * @param {string} name
+   * @param {number} [nBytes]
    */
-  showCurrent(source, name) {
+  showCurrent(source, name, nBytes = 0) {
+    if (source && source === this.#picked) {
+      this.#picked = null;
+      if (source.kind === "url") void keepIfLarge(nBytes); // now, not at a first visit
+    }
     const button = part("model-default");
     const isDefault = source?.kind === "url" && source.url === button.dataset.url;
     button.setAttribute("aria-current", String(isDefault));
@@ -145,8 +170,18 @@ export class ModelPicker {
   }
 
   open() {
-    if (!this.#dialog.open) this.#dialog.showModal();
+    if (!this.#dialog.open) {
+      this.#token.hide();
+      this.hub.hide();
+      this.#dialog.showModal();
+    }
     void this.stored.refresh();
+  }
+
+  /** The hub refused this source: asks who it is that wants it. @param {ModelSource} source */
+  askToken(source) {
+    this.open();
+    this.#token.ask(() => this.#pick(source));
   }
 
   /** The site's own model, if this is its address. @param {string} url */
@@ -169,6 +204,7 @@ export class ModelPicker {
   /** @param {ModelSource} source */
   #pick(source) {
     this.#dialog.close();
+    this.#picked = source;
     this.onPick(source);
   }
 
@@ -178,6 +214,11 @@ export class ModelPicker {
       const field = /** @type {HTMLInputElement} */ (part("model-url"));
       if (!field.value.trim()) {
         field.focus();
+        return;
+      }
+      const repo = repoOf(field.value, hubAddress());
+      if (repo) {
+        void this.hub.show(repo);
         return;
       }
       try {
@@ -191,8 +232,13 @@ export class ModelPicker {
 
   /** @param {FileList | null | undefined} files */
   #take(files) {
-    const file = files?.[0];
-    if (file) this.#pick({ kind: "file", file, name: file.name.replace(/\.gguf$/i, "") });
+    if (!files?.length) return;
+    try {
+      this.#pick(localSource([...files]));
+    } catch (error) {
+      this.#dialog.close();
+      this.onError(error);
+    }
   }
 
   /**

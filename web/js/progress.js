@@ -16,6 +16,8 @@ const STEPS = /** @type {const} */ ([
   ["compile", 10],
   ["store", 2],
 ]);
+/** How the engine begins its verdict on the memory that a model takes. */
+const FITS = "It fits";
 const TOTAL_SHARE = STEPS.reduce((sum, [, share]) => sum + share, 0);
 
 export class ProgressView {
@@ -23,6 +25,7 @@ export class ProgressView {
   #bar = part("progress-bar");
   #label = part("progress-label");
   #detail = part("progress-detail");
+  #fit = part("progress-fit");
   /** @type {HTMLElement[]} */
   #segments = [];
   /** @type {{time: number, bytes: number} | null} When and where the download began. */
@@ -47,6 +50,7 @@ export class ProgressView {
    * @param {string} label
    */
   begin(from, label) {
+    this.#fit.hidden = true;
     this.#start = null;
     this.show({ step: from, label, done: 0, total: 0 });
     this.#card.hidden = false;
@@ -58,6 +62,10 @@ export class ProgressView {
 
   /** @param {Progress} progress */
   show({ step, label, done, total }) {
+    if (step === "plan" && label.startsWith(FITS)) {
+      this.#fit.textContent = label; // stays while the weights come: the numbers are for reading
+      this.#fit.hidden = false;
+    }
     const at = STEPS.findIndex(([name]) => name === step);
     const now = at < 0 ? STEPS.length : at; // "ready" lies behind the last one
     const part = total > 0 ? Math.min(1, done / total) : 0;

@@ -1,10 +1,38 @@
 // @ts-check
 /** The models that this browser keeps for the page: load one again, or delete it. */
 
+import { partName, partOf } from "../worker/hub.js";
 import { formatBytes, part } from "./dom.js";
+import { askToKeep, isPersistent } from "./persistence.js";
 
 /** @typedef {import("../worker/protocol.js").StorageInfo} StorageInfo */
 /** @typedef {StorageInfo["models"][number]} StoredModel */
+/** @typedef {StoredModel & {keys: string[]}} Row A model with all its files. */
+
+/**
+ * The parts of a split model as one row.
+ * @param {StoredModel[]} models
+ * @returns {Row[]}
+ */
+function rowsOf(models) {
+  /** @type {Map<string, Row>} */
+  const rows = new Map();
+  for (const model of models) {
+    const split = partOf(model.name);
+    const id = split ? partName(model.url, 1) : model.key;
+    const row = rows.get(id);
+    if (!row) {
+      const name = split ? model.name.replace(/-\d{5}-of-\d{5}(?=\.gguf$)/i, "") : model.name;
+      rows.set(id, { ...model, name, url: split ? id : model.url, keys: [model.key] });
+      continue;
+    }
+    row.keys.push(model.key);
+    row.nBytes += model.nBytes;
+    row.storedBytes += model.storedBytes;
+    row.isComplete &&= model.isComplete;
+  }
+  return [...rows.values()];
+}
 
 export class StoredModels {
   #section = part("stored");
@@ -22,7 +50,10 @@ export class StoredModels {
     this.load = load;
     part("stored-delete-all").addEventListener("click", () => {
       const rows = /** @type {HTMLElement[]} */ ([...this.#list.children]);
-      void this.#delete(rows.map(({ dataset }) => dataset.key ?? ""));
+      void this.#delete(rows.flatMap(({ dataset }) => (dataset.keys ?? "").split(" ")));
+    });
+    part("stored-persist").addEventListener("click", () => {
+      void askToKeep().then((isKept) => this.#showPromise(isKept, true));
     });
   }
 
@@ -30,9 +61,11 @@ export class StoredModels {
   async refresh() {
     try {
       const { models, usedBytes, quotaBytes } = await this.read();
-      this.#section.hidden = models.length === 0;
-      this.#list.replaceChildren(...models.map((model) => this.#row(model)));
-      part("stored-delete-all").hidden = models.length < 2;
+      const rows = rowsOf(models);
+      this.#section.hidden = rows.length === 0;
+      this.#list.replaceChildren(...rows.map((row) => this.#row(row)));
+      part("stored-delete-all").hidden = rows.length < 2;
+      this.#showPromise(await isPersistent(), false);
       const of = quotaBytes ? ` of the ${formatBytes(quotaBytes)} your browser grants` : "";
       this.#say(`This site uses ${formatBytes(usedBytes)}${of}.`);
     } catch (error) {
@@ -41,10 +74,21 @@ export class StoredModels {
     }
   }
 
-  /** @param {StoredModel} model */
-  #row({ key, name, url, nBytes, storedBytes, isComplete, usedMs }) {
+  /** @param {boolean} isKept @param {boolean} isAnswer To the question just asked. */
+  #showPromise(isKept, isAnswer) {
+    const words = isKept
+      ? "The browser keeps it until you delete it."
+      : isAnswer
+        ? "The browser does not promise to keep it: it may delete it when the disk is full."
+        : "The browser may delete it when the disk is full.";
+    part("stored-promise").textContent = words;
+    part("stored-persist").hidden = isKept || isAnswer;
+  }
+
+  /** @param {Row} row */
+  #row({ keys, name, url, nBytes, storedBytes, isComplete, usedMs }) {
     const row = document.createElement("li");
-    row.dataset.key = key;
+    row.dataset.keys = keys.join(" ");
     const title = name.replace(/\.gguf$/i, "");
     const size = isComplete
       ? formatBytes(nBytes)
@@ -54,7 +98,7 @@ export class StoredModels {
     text.append(element("b", title), element("small", `${size}${used}`));
     const load = button("Load", () => this.load(url, title));
     load.hidden = !url;
-    const remove = button("Delete", () => void this.#delete([key]));
+    const remove = button("Delete", () => void this.#delete(keys));
     remove.setAttribute("aria-label", `Delete ${title} from this device`);
     row.append(text, load, remove);
     return row;

@@ -17,6 +17,7 @@ import { Journal, sha256Hex } from "./journal.js";
  * @property {number} storedBytes
  * @property {number} usedMs When it was last loaded, in milliseconds since 1970.
  * @property {boolean} isComplete
+ * @property {string} sha256 Of the whole file, as its host says; or "".
  */
 
 /**
@@ -173,7 +174,8 @@ export async function listModels() {
   for await (const [key, handle] of entries.entries()) {
     if (handle.kind !== "directory") continue;
     const journal = await readJournal(/** @type {FileSystemDirectoryHandle} */ (handle));
-    const { name, url, size } = journal?.identity ?? { name: key, url: "", size: 0 };
+    const blank = { name: key, url: "", size: 0, sha256: "" };
+    const { name, url, size, sha256 } = journal?.identity ?? blank;
     found.push({
       key,
       name,
@@ -182,6 +184,7 @@ export async function listModels() {
       storedBytes: journal?.storedBytes ?? 0,
       usedMs: journal?.usedMs ?? 0,
       isComplete: journal?.isComplete ?? false,
+      sha256,
     });
   }
   return found.sort((a, b) => b.usedMs - a.usedMs);
@@ -215,6 +218,19 @@ export async function deleteModel(key) {
   } finally {
     unlock();
   }
+}
+
+/**
+ * Whether a file could be stored, if need be in place of others. Browsers that do not say are tried.
+ * @param {number} nBytes Still to be stored.
+ * @param {string} keep Its key.
+ * @returns {Promise<{fits: boolean, most: number}>} `most` bytes could be had.
+ */
+export async function roomFor(nBytes, keep) {
+  const { usage = 0, quota = 0 } = await navigator.storage.estimate();
+  const others = (await listModels()).filter(({ key }) => key !== keep);
+  const most = quota - usage + others.reduce((sum, { storedBytes }) => sum + storedBytes, 0);
+  return { fits: !quota || nBytes <= most, most };
 }
 
 /**

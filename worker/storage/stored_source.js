@@ -8,7 +8,7 @@
 import { Failure } from "../failure.js";
 import { checkRange } from "../http_source.js";
 import { CHUNK_BYTES, sha256Hex } from "./journal.js";
-import { evictOldest, openStored } from "./model_store.js";
+import { evictOldest, openStored, roomFor } from "./model_store.js";
 
 /** @typedef {import("../http_source.js").HttpSource} HttpSource */
 /** @typedef {import("./model_store.js").StoredFile} StoredFile */
@@ -53,11 +53,22 @@ export class StoredSource {
     try {
       if (this.#isSettled()) this.size = this.#journal().identity.size;
       else await this.#openHost();
+      await this.#lookForRoom();
       this.#stored()?.note(`u ${Date.now()}`);
     } catch (error) {
       this.close();
       throw error;
     }
+  }
+
+  /** What can never fit is not stored at all: no other model is deleted for its sake. */
+  async #lookForRoom() {
+    const file = this.#stored();
+    if (!file || file.journal.isComplete) return;
+    const { fits, most } = await roomFor(this.size - file.journal.storedBytes, file.key);
+    if (fits) return;
+    const why = `it takes ${mega(this.size)}, and there is room for ${mega(Math.max(0, most))}`;
+    this.#drop(`The model is too large to be stored on this device (${why}): it is fetched each time.`);
   }
 
   /** Asks the host what it has now, and starts anew if that is another file. */
@@ -237,3 +248,6 @@ export class StoredSource {
     this.file = null;
   }
 }
+
+/** @param {number} nBytes */
+const mega = (nBytes) => `${Math.round(nBytes / 1e6)} MB`;
