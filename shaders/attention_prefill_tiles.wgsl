@@ -1,4 +1,4 @@
-// attention (prefill, tiles family): softmax(cap(SCALE q k^T)) v, causal, sliding WINDOW if not 0
+// attention (prefill, tiles family): softmax(cap(SCALE q k^T)) v; IS_CAUSAL: over a WINDOW if not 0
 // shapes: q [n_tokens, N_HEAD, 4 D4]; y [.., 4 V4]; caches [n_ctx, N_HEAD_KV, 4 D4] and [.., 4 V4]
 // grid: a workgroup of 64 for N_QUERY tokens of a head, N_KEY keys at a time; x = tokens, y = head
 // limits: most = max(D4, V4) <= 128; N_TEAM = max(1, min(4, 64 / most)); N_COL = ceil(V4 / 64)
@@ -15,6 +15,7 @@
 override N_HEAD: u32 = 1u;
 override N_HEAD_KV: u32 = 1u;
 override WINDOW: u32 = 0u;
+override IS_CAUSAL: u32 = 1u;
 override SCALE: f32 = 1.0;
 override SOFTCAP: f32 = 0.0;
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;
@@ -48,7 +49,7 @@ fn score_key(j: u32, at: u32, t0: u32, end: u32, key: u32, first: u32) {
     for (var i = 0u; i < N_EACH; i++) { s[i] += dot(q_tile[(first + i) * D4 + d], k); }
   }
   for (var i = 0u; i < N_EACH; i++) {
-    let last = step.pos + t0 + first + i;
+    let last = select(end, step.pos + t0 + first + i, IS_CAUSAL != 0u);
     let seen = j <= last && j <= end && (WINDOW == 0u || j + WINDOW > last);
     scores[(first + i) * (N_KEY + 1u) + key] = select(-3.0e38, score_at(s[i]), seen);
   }
@@ -78,7 +79,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     q_tile[i] = q[(t * N_HEAD + head) * D4 + i % D4];
   }
   let head_kv = head / (N_HEAD / N_HEAD_KV);
-  let end = step.pos + min(t0 + N_QUERY, step.n_tokens) - 1u;
+  let newest = step.pos + step.n_tokens - 1u;
+  let end = select(newest, min(step.pos + t0 + N_QUERY - 1u, newest), IS_CAUSAL != 0u);
   var low = 0u;
   if (WINDOW != 0u && step.pos + t0 + 1u > WINDOW) { low = step.pos + t0 + 1u - WINDOW; }
   let query = li / N_PART;

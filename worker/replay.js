@@ -18,7 +18,9 @@ import { writeWeights } from "./weights.js";
  * @property {Promise<GPUError | null> | null} allocated
  */
 
-const WANTED = ["", "logits", "argmax", "ahead", "candidates", "adjusted"];
+const WANTED = ["", "logits", "argmax", "ahead", "candidates", "adjusted", "hidden", "embedding"];
+/** Of these, what holds token ids or mixed words; all else is float32. */
+const WORDS = ["argmax", "ahead", "candidates"];
 
 export class GpuModel {
   /**
@@ -266,7 +268,7 @@ export class GpuModel {
     await buffer.mapAsync(GPUMapMode.READ, 0, readBytes);
     const copy = buffer.getMappedRange(0, readBytes).slice(0);
     buffer.unmap();
-    return ["logits", "adjusted"].includes(WANTED[want]) ? new Float32Array(copy) : new Int32Array(copy);
+    return WORDS.includes(WANTED[want]) ? new Int32Array(copy) : new Float32Array(copy);
   }
 
   /** @param {boolean} isOn Whether each dispatch is timed from now on; see `timer.takeJson`. */

@@ -26,6 +26,7 @@ from .backends.webgpu_common import RunCancelledError
 from .browser_info import MAX_REPLY_TOKENS, SAMPLING_OPTIONS, model_info, sampling_of
 from .chat_fit import FittedPrompt, fit_prompt
 from .device_report import model_facts
+from .embedding import require_logits
 from .errors import EngineError, shown_text
 from .fit import MemoryNeed, Room, WillNotFitError, require_fit
 from .generate import Generation
@@ -135,6 +136,7 @@ async def load_model(
         on_progress(event.step, event.label, event.done, event.total)
 
     def before_weights(graph: Graph, file: GgufFile) -> None:
+        require_logits(graph, "Choose another model for a conversation.")
         for info in (file.tensors[name] for name in graph.weights):
             if info.type.dequantize is None:
                 raise unsupported_type(info, backend)

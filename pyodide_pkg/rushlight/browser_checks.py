@@ -126,6 +126,23 @@ async def logits_and_text(source: Any, backend: str, options: str, on_step: OnSt
         model.close()
 
 
+@enveloped
+async def embed(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
+    """Vectors of ``{"texts"}``, and each token's last hidden state (``{"load": {..}}``)."""
+    asked = json.loads(options)
+    model = await open_model(source, backend, kv_dtype="f32", **asked.get("load", {}))
+    try:
+        on_step(model.config.architecture)
+        ids = [model.tokenizer.encode(text) for text in asked["texts"]]
+        return {
+            "ids": ids,
+            "vectors": (await model.embed_async(asked["texts"])).tolist(),
+            "hidden": [(await model.hidden_states_async(i)).tolist() for i in ids],
+        }
+    finally:
+        model.close()
+
+
 def _add_architectures(files: dict[str, str]) -> None:
     """Put modules where model files are looked for, in a folder of their own."""
     from . import models

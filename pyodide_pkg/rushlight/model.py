@@ -20,6 +20,7 @@ from .backends.base import (
     Progress,
     ProgressFn,
 )
+from .embedding import embed_texts, hidden_states
 from .errors import InvalidInputError, ModelFormatError, check_choice, check_count
 from .fit import MemoryNeed, memory_need
 from .generate import GenerateOptions, Generation
@@ -170,9 +171,9 @@ class Model:
             need = (
                 None if before_memory is None else _asking(before_memory, graph, wanted, kv_dtype)
             )
-            options = LoadOptions(
-                wanted, kv_dtype, min(n_batch, wanted), variant, before_memory=need
-            )
+            # A text whose tokens all see each other cannot be cut into chunks.
+            n_batch = min(n_batch, wanted) if graph.is_causal else wanted
+            options = LoadOptions(wanted, kv_dtype, n_batch, variant, before_memory=need)
             before_weights(graph, file)
             executor = create_executor(device, threads) if isinstance(device, str) else device
             await executor.load(graph, file, sources, options, progress)
@@ -290,6 +291,31 @@ class Model:
         result = await session.run(checked, want, all_rows=True)
         assert result is not None
         return result
+
+    def embed(
+        self, texts: str | Sequence[str], *, normalise: bool = True, truncate: bool = False
+    ) -> NDArray[np.float32]:
+        """A vector for each text: float32 [n, n_embd], of length 1 unless ``normalise`` is off.
+
+        A text must fit the model's context, or ``truncate`` drops its end. Raises
+        ``UnsupportedModelError`` for a model that makes no vectors, ``ContextFullError`` for a
+        text that is too long.
+        """
+        return _sync.run(self.embed_async(texts, normalise=normalise, truncate=truncate))
+
+    async def embed_async(
+        self, texts: str | Sequence[str], *, normalise: bool = True, truncate: bool = False
+    ) -> NDArray[np.float32]:
+        """The awaitable form of ``embed``."""
+        return await embed_texts(self, texts, normalise=normalise, truncate=truncate)
+
+    def hidden_states(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """An encoder's last state of each token: float32 [n_tokens, n_embd]."""
+        return _sync.run(hidden_states(self, ids))
+
+    async def hidden_states_async(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """The awaitable form of ``hidden_states``."""
+        return await hidden_states(self, ids)
 
     def close(self) -> None:
         """Give back the device's memory."""

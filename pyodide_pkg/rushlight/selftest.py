@@ -152,7 +152,7 @@ def build_case(op: OpDef, case: Case) -> CaseModel:
     file, data = _file(tensors, rng)
     graph = _graph(op, case, value_ports, {n: s for n, (_, s) in tensors.items()})
     rows = tuple(range(n_tokens))
-    if op.name == "select_rows":
+    if "rows" in op.inputs:
         rows = tuple(int(r) for r in rng.integers(0, n_tokens, case.shapes["rows"][0]))
     place = case.position, rows, draw, case.n_ctx, case.kv
     return CaseModel(graph, file, data, n_tokens, *place)
@@ -227,7 +227,7 @@ def _graph(
         y = g.node("attention", read, **heads)
     elif len(op.outputs) == 2 and not op.state:
         y = g.add(y, _second_output(g))
-    return g.build(logits=y if op.name == "select_rows" else g.select_outputs(y))
+    return g.build(logits=y if "rows" in op.inputs else g.select_outputs(y))
 
 
 def _router_tensors(op: OpDef, case: Case, n_table: int) -> dict[str, tuple[str, tuple[int, ...]]]:

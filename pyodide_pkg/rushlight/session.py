@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .backends.base import Progress, ProgressFn, Want
 from .candidates import Candidates, SampleInputs
 from .decoding import Decoder, RunAhead
+from .embedding import require_logits
 from .errors import ContextFullError, EngineError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Session:
     """
 
     def __init__(self, model: Model) -> None:
+        require_logits(model.graph)
         self._model = model
         self._state = model.executor.new_state()
         self._turn = 0

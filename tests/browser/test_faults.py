@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from space.tools.server import SiteServer
 from tests.browser.odd_gpu import FLOOR, OddSite, lose_device, odd_site
+from tests.tools.arch_files import model_bytes
 from tests.tools.faulty_models import GOLDEN, faulty_models
 
 pytestmark = pytest.mark.browser
@@ -24,6 +25,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for name, data, _ in faulty_models():
         (folder / f"{name}.gguf").write_bytes(data)
     (folder / "good.gguf").write_bytes((GOLDEN / "qwen2-q5.gguf").read_bytes())
+    (folder / "encoder.gguf").write_bytes(model_bytes("bert"))
     with SiteServer(folder, is_shared=True) as server:
         yield server.url
 
@@ -46,6 +48,10 @@ def test_faults_are_named_and_the_page_goes_on(tab: Page, site_url: str, host: s
     tab.wait_for_selector("body[data-state=ready]", timeout=START_MS)
     load_address(tab, f"{host}truncated.gguf")  # a refused file does not cost the loaded one
     expect(alert).to_contain_text("missing", timeout=START_MS)
+    load_address(tab, f"{host}encoder.gguf")
+    expect(alert).to_contain_text("is an encoder", timeout=START_MS)
+    expect(alert).to_contain_text("cannot chat")
+    expect(tab.get_by_test_id("alert-hint")).to_contain_text("Choose another model")
     tab.get_by_test_id("input").fill("hello")
     tab.get_by_test_id("input").press("Enter")
     tab.wait_for_selector("[data-testid=message][data-status=done]", timeout=START_MS)

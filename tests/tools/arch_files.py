@@ -31,6 +31,12 @@ def entries() -> list[dict[str, Any]]:
     return models
 
 
+def encoders() -> list[dict[str, Any]]:
+    """What index.json says of each encoder: their answers are vectors, not logits."""
+    models: list[dict[str, Any]] = json.loads(INDEX.read_text())["encoders"]
+    return models
+
+
 def pack(data: bytes) -> bytes:
     """A model file as it is stored."""
     return lzma.compress(data, filters=FILTERS)
@@ -58,7 +64,7 @@ def dequantize(raw: np.ndarray, kind: str) -> np.ndarray:
 @lru_cache(maxsize=8)
 def model_bytes(name: str, kind: str = "f32") -> bytes:
     """A model's file, checked against the hash that its logits came from."""
-    entry = next(e for e in entries() if e["name"] == name)
+    entry = next(e for e in [*entries(), *encoders()] if e["name"] == name)
     data = lzma.decompress((FOLDER / f"{name}.gguf.xz").read_bytes())
     if kind == "quant":
         data = quantized_copy(data, entry["types"])
@@ -84,3 +90,12 @@ def golden(name: str, kind: str) -> list[dict[str, np.ndarray]]:
         n = int(data["n_prompts"])
         keys = ("ids", "rows", "logits", "greedy")
         return [{key: data[f"{kind}_{i}_{key}"] for key in keys} for i in range(n)]
+
+
+def golden_texts(name: str, kind: str) -> list[dict[str, np.ndarray]]:
+    """Of each text an encoder read: the reference's ids, hidden states and vector."""
+    with np.load(FOLDER / f"{name}.npz") as data:
+        keys = ("ids", "hidden", "embedding")
+        return [
+            {key: data[f"{kind}_{i}_{key}"] for key in keys} for i in range(int(data["n_prompts"]))
+        ]

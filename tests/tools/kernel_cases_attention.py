@@ -113,7 +113,8 @@ def attention_call(
         "y": y,
         "head_dim_v": dim_v,
         "is_f16": int(cache.k.dtype == np.float16),
-        **attrs,
+        "is_causal": int(attrs.get("causal", True)),
+        **{name: value for name, value in attrs.items() if name != "causal"},
     }
     return ("attention", args), y
 
@@ -134,6 +135,9 @@ HEADS = {
     "many_heads_decode": ("f16", 1, (71, 1, 64), 900, {}),
     "wide": ("f32", 6, (2, 1, 1100, 1100), 7, {}),
     "two_tokens": ("f16", 2, (3, 1, 64), 4000, {"window": 0}),
+    "whole": ("f32", 150, (3, 3, 20), 0, {"causal": False}),
+    "whole_group": ("f16", 71, (8, 2, 64), 0, {"causal": False, "softcap": 5.0}),
+    "whole_alone": ("f32", 1, (3, 3, 20), 0, {"causal": False}),
 }
 
 
@@ -146,7 +150,8 @@ def attend(
     cache = filled(rng, position + n, n_head_kv * dim, n_head_kv * heads[-1], dtype)
     sinks = normal(rng, n_head) if more.get("sinks") else None
     attrs = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": dim, "scale": dim**-0.5,
-             "window": more.get("window", 0), "softcap": more.get("softcap", 0.0)}  # fmt: skip
+             "window": more.get("window", 0), "softcap": more.get("softcap", 0.0),
+             "causal": more.get("causal", True)}  # fmt: skip
     q = normal(rng, n, n_head * dim) * 2
     call, y = attention_call(b, cache, b.put(q), sinks, attrs, n)
     call[1].update(k_cache=b.put(cache.k), v_cache=b.put(cache.v))  # type: ignore[attr-defined]

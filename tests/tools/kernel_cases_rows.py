@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.candidates import N_CANDIDATES, TOTAL_ERROR, Cuts, SampleInputs
-from rushlight.ops import conv, elementwise, norm
+from rushlight.ops import conv, elementwise, norm, pooling
 from rushlight.ops.sampling import LOWEST, penalize, top_k
 
 from .kernel_bench import Call, KernelBench
@@ -121,6 +121,25 @@ def select_rows(b: KernelBench, rng: Any, n: int, cols: int, rows: tuple[int, ..
         ("select_rows", {"x": b.put(x), "rows": b.put(wanted), "y": y, "n_cols": cols})
     ]
     return Made(calls, [(y, x[wanted])], {"n_tokens": n, "n_out": len(rows)}, nmse=0)
+
+
+@cases(mean=(7, 97, (6,), 0), many=(33, 160, (0, 32, 5), 0), cls=(33, 60, (32, 3), 1))
+def pool(
+    b: KernelBench, rng: Any, n: int, cols: int, rows: tuple[int, ...], is_cls: int
+) -> Made:  # fmt: skip
+    x, wanted = normal(rng, n, cols), np.array(rows, np.int32)
+    y = b.new((len(rows), cols))
+    args = {"x": b.put(x), "rows": b.put(wanted), "y": y, "n_cols": cols, "is_cls": is_cls}
+    expected = pooling.pool(x, wanted, kind="cls" if is_cls else "mean")
+    return Made([("pool", args)], [(y, expected)], {"n_tokens": n, "n_out": len(rows)})
+
+
+@cases(one=(1, 5), some=(7, 97), many=(150, 384))
+def add_row(b: KernelBench, rng: Any, n: int, cols: int) -> Made:
+    x, row = normal(rng, n, cols), normal(rng, 1, cols)
+    y = b.new((n, cols))
+    args = {"x": b.put(x), "weight": b.put(row), "y": y, "n_cols": cols, "uses_n_out": 0}
+    return Made([("add_row", args)], [(y, elementwise.add_row(x, row))], {"n_tokens": n}, nmse=0)
 
 
 @cases(one=(1, 262_144), row=(1, 40_003), broken=(1, 50_000, 1), odd=(5, 5003), few=(3, 7))

@@ -16,10 +16,12 @@ import json
 from typing import Any
 
 import numpy as np
+import tokenizers
 import torch
 import transformers
 
-from tests.tools import arch_expert_specs, arch_more_specs, arch_specs
+from tests.tools import arch_encoder_specs, arch_expert_specs, arch_more_specs, arch_specs
+from tests.tools.arch_encoder_specs import TEXTS, Encoder, vocabulary
 from tests.tools.arch_files import (
     FOLDER,
     INDEX,
@@ -32,7 +34,12 @@ from tests.tools.arch_files import (
 from tests.tools.arch_models import ArchModel, random_values, stacked
 from tests.unit.gguf_bytes import write_gguf
 
-MODELS = [*arch_specs.MODELS, *arch_more_specs.MODELS, *arch_expert_specs.MODELS]
+MODELS = [
+    *arch_specs.MODELS,
+    *arch_more_specs.MODELS,
+    *arch_expert_specs.MODELS,
+    *arch_encoder_specs.MODELS,
+]
 N_ROWS = 4  # logits kept per prompt: the last positions
 N_GREEDY = 6
 MIN_MARGIN = 4e-3  # of the range, at each greedy step: above any backend's rounding
@@ -79,6 +86,31 @@ def make_prompts(spec: ArchModel, model: torch.nn.Module, kind: str) -> dict[str
     return arrays
 
 
+def make_embeddings(spec: Encoder, model: torch.nn.Module, kind: str) -> dict[str, np.ndarray]:
+    """The golden arrays of an encoder's file: ids, last hidden states, normalised vectors."""
+    pieces = {piece: i for i, piece in enumerate(vocabulary())}
+    tokenizer = tokenizers.BertWordPieceTokenizer(pieces, lowercase=True)
+    arrays: dict[str, np.ndarray] = {}
+    for i, text in enumerate(TEXTS):
+        ids = tokenizer.encode(text).ids
+        with torch.no_grad():
+            hidden = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        pooled = hidden.mean(dim=0) if spec.pooling == 1 else hidden[0]
+        arrays |= {
+            f"{kind}_{i}_ids": np.array(ids, np.int32),
+            f"{kind}_{i}_hidden": hidden.numpy(),
+            f"{kind}_{i}_embedding": torch.nn.functional.normalize(pooled, dim=0).numpy(),
+        }
+    return arrays
+
+
+def make_arrays(spec: ArchModel, model: torch.nn.Module, kind: str) -> dict[str, np.ndarray]:
+    """The golden arrays of one file."""
+    make: Any = make_embeddings if isinstance(spec, Encoder) else make_prompts
+    arrays: dict[str, np.ndarray] = make(spec, model, kind)
+    return arrays
+
+
 def fill(spec: ArchModel, model: torch.nn.Module) -> dict[str, np.ndarray]:
     """Random weights into the model; the same as tensors of the file."""
     rng = np.random.default_rng(spec.seed)
@@ -116,14 +148,15 @@ def make_one(spec: ArchModel) -> dict[str, Any]:
     tensors = {k: (v, v.shape, "F32") for k, v in (fill(spec, model) | spec.extra_tensors).items()}
     data = write_gguf(None, spec.metadata(N_VOCAB), tensors)
     copy = quantized_copy(data, spec.types)
-    arrays = make_prompts(spec, model, "f32")
+    arrays = make_arrays(spec, model, "f32")
     round_trip(spec, model)
-    arrays |= make_prompts(spec, model, "quant")
+    arrays |= make_arrays(spec, model, "quant")
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{spec.name}.gguf.xz").write_bytes(pack(data))
-    np.savez_compressed(FOLDER / f"{spec.name}.npz", n_prompts=len(spec.lengths), **arrays)
+    n_prompts = len(TEXTS) if isinstance(spec, Encoder) else len(spec.lengths)
+    np.savez_compressed(FOLDER / f"{spec.name}.npz", n_prompts=n_prompts, **arrays)
     sizes = [(FOLDER / f"{spec.name}{end}").stat().st_size for end in (".gguf.xz", ".npz")]
-    spans = [float(np.ptp(v)) for k, v in arrays.items() if k.endswith("logits")]
+    spans = [float(np.ptp(v)) for k, v in arrays.items() if k.endswith(("logits", "hidden"))]
     print(f"{spec.name:20} {len(data):7} -> {sizes}, spans {min(spans):.1f}..{max(spans):.1f}")
     return {
         "name": spec.name,
@@ -136,6 +169,11 @@ def make_one(spec: ArchModel) -> dict[str, Any]:
     }
 
 
+def is_encoder(spec: ArchModel) -> bool:
+    """Whether a model's answers are vectors."""
+    return isinstance(spec, Encoder)
+
+
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -146,8 +184,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[spec.name for spec in MODELS])
     args = parser.parse_args()
     torch.set_num_threads(1)  # one summation order, whatever the machine
-    known = json.loads(INDEX.read_text())["models"] if INDEX.exists() else []
-    found = {entry["name"]: entry for entry in known}
+    index = json.loads(INDEX.read_text()) if INDEX.exists() else {"models": [], "encoders": []}
+    found = {entry["name"]: entry for entry in [*index["models"], *index["encoders"]]}
     for spec in MODELS:
         if spec.name in args.only:
             torch.manual_seed(spec.seed)
@@ -156,7 +194,8 @@ def main() -> None:
     document = {
         "made_by": "tests/tools/make_arch_golden.py",
         "versions": versions,
-        "models": [found[spec.name] for spec in MODELS if spec.name in found],
+        "models": [found[s.name] for s in MODELS if s.name in found and not is_encoder(s)],
+        "encoders": [found[s.name] for s in MODELS if s.name in found and is_encoder(s)],
     }
     INDEX.write_text(json.dumps(document, indent=1) + "\n")
 

@@ -16,12 +16,21 @@ from rushlight import Model, cli
 from rushlight.bench import BenchOptions
 from rushlight.errors import InvalidInputError
 from rushlight.generate import Generation
+from tests.tools.arch_files import golden_texts, model_bytes
 
 
 @pytest.fixture
 def tiny(data_dir):
     """A 2-layer model with a tokenizer, as a path."""
     return str(data_dir / "golden" / "llama-f32.gguf")
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A tiny encoder, as a path."""
+    path = tmp_path / "bert.gguf"
+    path.write_bytes(model_bytes("bert"))
+    return path
 
 
 @pytest.fixture
@@ -54,7 +63,7 @@ def run(capsys):
 def test_help_names_every_command_and_gives_examples(run):
     status, out, _ = run("--help")
     assert status == 0
-    for name in ("run", "inspect", "tokenize", "logits", "parity", "bench"):
+    for name in ("run", "inspect", "tokenize", "embed", "logits", "parity", "bench"):
         assert name in out
         status, text, _ = run(name, "--help")
         assert status == 0 and f"rushlight {name} " in text
@@ -66,6 +75,32 @@ def test_run_streams_text_to_stdout(run, tiny):
     assert status == 0 and out.strip() and "5 new" in err and "numpy" in err
     quiet = run("run", "-m", tiny, "-p", "ab", "-n", 5, "--device", "numpy", "-q")
     assert quiet == (0, out, "")
+
+
+def test_embed_prints_a_vector_a_text(run, encoder, monkeypatch):
+    wanted = golden_texts("bert", "f32")[0]["embedding"]
+    text = "The cat sat on the mat."
+    status, out, err = run("embed", encoder, text, "2", "--device", "numpy")
+    rows = [[float(value) for value in line.split()] for line in out.splitlines()]
+    assert status == 0 and len(rows) == 2 and "numpy" in err
+    assert rows[0] == pytest.approx(wanted.tolist(), abs=1e-5)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{text}\n\n2\n"))
+    status, out, err = run("embed", encoder, "--json", "--device", "numpy")
+    data = json.loads(out)["data"]
+    assert (status, err) == (0, "") and [item["embedding"] for item in data] == rows
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    status, _, err = run("embed", encoder, "-", "--device", "numpy")
+    assert status != 0 and "no text" in err
+
+
+def test_embed_and_run_refuse_each_other_s_models(run, tiny, encoder):
+    status, out, err = run("embed", tiny, "ab", "--device", "numpy")
+    assert status != 0 and not out and "makes no embeddings" in err
+    status, out, err = run("run", "-m", encoder, "-p", "ab", "--device", "numpy")
+    assert status != 0 and not out and "cannot chat" in err and "rushlight embed" in err
+    status, _, err = run("embed", encoder, "the cat " * 99, "--device", "numpy")
+    assert status != 0 and "at most 90" in err and "--truncate" in err
+    assert run("embed", encoder, "the cat " * 99, "--truncate", "--device", "numpy")[0] == 0
 
 
 def test_run_reads_stdin(run, tiny, monkeypatch):

@@ -70,6 +70,7 @@ def make_model(n_ctx: int = 64, n_batch: int = 4, max_ahead: int = 1) -> Any:
     return SimpleNamespace(
         executor=CountingExecutor(max_ahead),
         tokenizer=Letters(),
+        graph=SimpleNamespace(architecture="llama", outputs={"logits": "y"}),
         n_ctx=n_ctx,
         n_batch=n_batch,
         check_ids=lambda ids: check_ids(ids, 50),

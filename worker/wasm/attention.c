@@ -1,4 +1,4 @@
-// Causal attention with an online softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
+// Attention with an online softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
 //
 // A share is the queries of some tokens and of the heads that read one key head: its keys are read
 // once, tile by tile. One token's keys are split into parts instead, joined by the last to finish,
@@ -28,7 +28,7 @@ struct tile {
     u32 n_rows, stride;  // rows, and room for them in whole vectors
     u32 first_key, last_key;
     f32 *q, *acc, *keys, *values, *scores, *max, *total;
-    i32 *position;  // of each row
+    i32 *position;  // of each row: the last key that it sees
 };
 
 static struct cut cut_work(const struct attention_args *a, const struct step *step) {
@@ -72,6 +72,7 @@ static struct tile make_tile(const struct attention_args *a, struct team *t, con
     s.n_rows = s.n_heads * s.n_tokens;
     s.stride = (s.n_rows + 3) & ~3u;
     u32 first = t->step->position + s.first_token, last = first + s.n_tokens - 1;
+    if (!a->is_causal) last = t->step->position + t->step->n_tokens - 1;
     u32 start = a->window && first >= a->window ? first - a->window + 1 : 0;
     u32 n_keys = last + 1 - start;
     s.first_key = start + (u32)((u64)n_keys * s.part / c->parts);
@@ -101,7 +102,7 @@ static void start_rows(const struct attention_args *a, const struct step *step, 
         f32 *q = s->q + r * c->width_k;
         map_values(from, from, q, a->head_dim, v_const(a->scale), op_scale);
         for (u32 i = a->head_dim; i < c->width_k; i++) q[i] = 0;
-        s->position[r] = (i32)(step->position + token);
+        s->position[r] = (i32)(step->position + (a->is_causal ? token : step->n_tokens - 1));
     }
     for (u32 i = 0; i < s->n_rows * c->width_v; i++) s->acc[i] = 0;
     // Lanes without a row: any finite score does.

@@ -1,4 +1,4 @@
-// Rows and columns picked, rows by their position, and the best of a row.
+// Rows and columns picked, added and pooled, rows by their position, and the best of a row.
 #include "last_share.h"
 #include "values.h"
 
@@ -7,6 +7,27 @@ void k_select_rows(const struct select_rows_args *a, struct team *t) {
     FOR_ROW_SHARES(t, t->step->n_out, a->n_cols) {
         const f32 *x = f32_at(a->x) + (usize)rows[row] * a->n_cols;
         __builtin_memcpy(f32_at(a->y) + (usize)row * a->n_cols, x, a->n_cols * sizeof(f32));
+    }
+}
+
+void k_add_row(const struct add_row_args *a, struct team *t) {
+    u32 n = a->n_cols;
+    FOR_ROW_SHARES(t, rows_of(t, a->uses_n_out), n) {
+        const f32 *x = f32_at(a->x) + (usize)row * n;
+        map_values(x, f32_at(a->weight), f32_at(a->y) + (usize)row * n, n, v_const(0), op_add);
+    }
+}
+
+void k_pool(const struct pool_args *a, struct team *t) {
+    u32 n_cols = a->n_cols;
+    FOR_ROW_SHARES(t, t->step->n_out, n_cols) {
+        u32 n = a->is_cls ? 1 : (u32)i32_at(a->rows)[row] + 1;
+        const f32 *x = f32_at(a->x);
+        f32 *y = f32_at(a->y) + (usize)row * n_cols;
+        __builtin_memcpy(y, x, n_cols * sizeof(f32));
+        for (u32 i = 1; i < n; i++)
+            map_values(y, x + (usize)i * n_cols, y, n_cols, v_const(0), op_add);
+        map_values(y, y, y, n_cols, v_const(1 / (f32)n), op_scale);
     }
 }
 

@@ -209,12 +209,12 @@ struct heads_args {
     f32 eps;
 };
 
-// Causal softmax attention; see ops/attention.py. head_dim_v is a value head's width. `sinks`
+// Softmax attention; see ops/attention.py. head_dim_v is a value head's width. `sinks`
 // f32 [n_head], if present, are scores with no value behind them. `parts`, zero at first, holds
 // f32 [MAX_PARTS, n_head, PART_HEAD + head_dim_v rounded up to 4].
 struct attention_args {
     place q, k_cache, v_cache, sinks, parts, y;
-    u32 n_head, n_head_kv, head_dim, head_dim_v, window, is_f16;
+    u32 n_head, n_head_kv, head_dim, head_dim_v, window, is_causal, is_f16;
     f32 scale, softcap;
 };
 
@@ -271,6 +271,17 @@ struct softcap_args {  // y = cap * tanh(x / cap)
     f32 cap;
 };
 
+struct add_row_args {  // y = x + weight, a row
+    place x, y, weight;
+    u32 n_cols, uses_n_out;
+};
+
+// y [n_out, n_cols] = the mean of x[0 .. rows[r]], or x[0] with is_cls; see ops/pooling.py.
+struct pool_args {
+    place x, rows, y;
+    u32 n_cols, is_cls;
+};
+
 struct select_rows_args {  // y [n_out, n_cols] = x[rows]
     place x, rows, y;
     u32 n_cols;
@@ -316,7 +327,7 @@ struct short_conv_args {
     X(rope) X(kv_store) X(heads) X(attention) X(glu) X(activate) X(add) X(scale) X(softcap)    \
     X(select_rows) X(argmax) X(penalize) X(top_k) X(short_conv) X(scale_by) X(clamp)           \
     X(position_scale) X(positions) X(columns) X(expert_matmul) X(expert_route) X(expert_sum)   \
-    X(clamped_glu) X(sigmoid_gate)
+    X(clamped_glu) X(sigmoid_gate) X(add_row) X(pool)
 
 #define DECLARE(name) void k_##name(const struct name##_args *a, struct team *t);
 KERNELS(DECLARE)

@@ -15,7 +15,10 @@ from ..gguf.source import AsyncSource
 from ..graph.ir import Graph
 from ..ops.opdef import KvDtype
 
-Want = Literal["none", "argmax", "logits"]
+Want = Literal["none", "argmax", "logits", "hidden", "embedding"]
+"""An output of the graph (float32 rows), what is made of one (``argmax``), or nothing."""
+ID_OUTPUTS = ("argmax", "ahead")
+"""Outputs that are token ids; all others are rows of float32."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,13 @@ class RunStats:
     memory_bytes: dict[str, int] = field(default_factory=dict)
 
 
+def shaped(values: NDArray[Any], want: str, n_rows: int) -> NDArray[Any]:
+    """Words read from a device as the output that they are: ids, or rows of float32."""
+    if want in ID_OUTPUTS:
+        return values.view(np.int32)
+    return values.view(np.float32).reshape(n_rows, -1)
+
+
 class Executor(Protocol):
     """Runs one model's graph on one device.
 
@@ -113,7 +123,8 @@ class Executor(Protocol):
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk (at most ``n_batch`` tokens) at ``position``.
 
-        Returns logits float32 [n_out, n_vocab], argmax int32 [n_out], or None.
+        Returns argmax int32 [n_out], rows of an output of the graph float32 [n_out, n_cols]
+        (``n_vocab`` columns of logits), or None.
         """
 
     async def candidates(

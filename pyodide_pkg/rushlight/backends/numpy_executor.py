@@ -118,9 +118,8 @@ class NumpyExecutor:
         await breathe()  # numpy has held the thread; a device's answer is awaited anyway
         if want == "none":
             return None
-        logits = values[self._graph.outputs["logits"]]
-        result: NDArray[Any] = logits if want == "logits" else OPS["argmax"].reference(logits)
-        return result
+        found: NDArray[Any] = values[self._graph.outputs["logits" if want == "argmax" else want]]
+        return OPS["argmax"].reference(found) if want == "argmax" else found
 
     async def candidates(
         self,

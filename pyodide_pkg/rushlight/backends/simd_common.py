@@ -33,7 +33,16 @@ from ..plan.cpu_program import (
     uploads,
 )
 from ..plan.plan import Binding
-from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want, one_by_one
+from .base import (
+    DeviceInfo,
+    LoadOptions,
+    Progress,
+    ProgressFn,
+    RunStats,
+    Want,
+    one_by_one,
+    shaped,
+)
 from .rewind import Held
 from .simd_numpy import NumpyMemory, run_numpy_call
 from .simd_profile import CpuProfile
@@ -246,17 +255,14 @@ class SimdExecutor:
                 await self._run(plan, step, 0, plan.head_start or plan.body_stop)
                 return None
             parts = []
-            dtype: Any = np.float32 if want == "logits" else np.int32
-            n_cols = plan.n_vocab if want == "logits" else 1
+            n_cols = plan.output_cols.get(want, 1)
             for first in range(0, len(out_rows), plan.n_out_max):
                 rows = out_rows[first : first + plan.n_out_max]
                 step = CpuStep(tokens, position, rows, state.address)
                 start = 0 if first == 0 else plan.head_start  # the layers have run
                 await self._run(plan, step, start, plan.body_stop, plan.tails.get(want))
-                data = self._read(plan.outputs[want], len(rows) * n_cols * 4).view(dtype)
-                parts.append(
-                    data.reshape(len(rows), -1).copy() if want == "logits" else data.copy()
-                )
+                data = self._read(plan.outputs[want], len(rows) * n_cols * 4)
+                parts.append(shaped(data, want, len(rows)).copy())
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     async def candidates(

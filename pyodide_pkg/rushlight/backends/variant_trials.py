@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COMMON_OPS = frozenset(
     (
         *("get_rows", "select_rows", "add", "scale", "softcap", "glu", "rope", "kv_store"),
-        *("matmul_add", "clamped_glu", "expert_sum"),
+        *("matmul_add", "clamped_glu", "expert_sum", "add_row", "pool"),
     )
 )
 """Ops with the same kernels in every variant (or, ``matmul_add``, with those of ``matmul``)."""

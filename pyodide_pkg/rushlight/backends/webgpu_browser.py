@@ -31,7 +31,7 @@ from .webgpu_common import (
 from .webgpu_program import Program, program_json, uploads_json
 from .webgpu_step import Step
 
-OUTPUTS = (None, "logits", "argmax", "ahead", "candidates", "adjusted")
+OUTPUTS = (None, "logits", "argmax", "ahead", "candidates", "adjusted", "hidden", "embedding")
 """In the order of ``WANTED`` in ``worker/replay.js``."""
 SOURCE_CODES = ("not_found", "forbidden", "network", "source", "out_of_range")
 

@@ -25,7 +25,7 @@ from ..graph.ir import Graph
 from ..plan.lower_sampling import MAX_AHEAD
 from ..plan.plan import WeightUpload
 from .auto import is_in_event_loop
-from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want
+from .base import DeviceInfo, LoadOptions, Progress, ProgressFn, RunStats, Want, shaped
 from .rewind import Held
 from .webgpu_program import Program, compile_model
 from .webgpu_step import (
@@ -304,7 +304,6 @@ class WebGpuExecutor:
             words = pack_input(plan, tokens, position, ())
             await self.device.run(state.handle, Step(index, 0, plan.head_start, words, None, 0))
             return None
-        dtype: type[np.float32] | type[np.int32] = np.float32 if want == "logits" else np.int32
         n_group, row_bytes = output_rows(plan, want)
         parts: list[NDArray[Any]] = []
         for first in range(0, len(out_rows), n_group):
@@ -314,8 +313,7 @@ class WebGpuExecutor:
             step = step_for(plan, index, words, want, len(rows) * row_bytes, start)
             data = await self.device.run(state.handle, step)
             assert data is not None
-            values = data.view(dtype)
-            parts.append(values.reshape(len(rows), -1) if want == "logits" else values)
+            parts.append(shaped(data, want, len(rows)))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     async def candidates(

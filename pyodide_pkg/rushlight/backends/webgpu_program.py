@@ -22,7 +22,7 @@ from ..shaders import link
 from .base import LoadOptions
 from .numpy_executor import read_tensor
 
-VECTOR_OPS = ("rms_norm", "layer_norm", "sigmoid_gate", "short_conv", "scale_by")
+VECTOR_OPS = ("rms_norm", "layer_norm", "sigmoid_gate", "short_conv", "scale_by", "add_row")
 """Ops whose weights kernels read as float32, whatever the file stores."""
 
 

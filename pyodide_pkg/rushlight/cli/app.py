@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import bench, inspect, parity, run, tokens
+from . import bench, embed, inspect, parity, run, tokens
 
 app = typer.Typer(
     name="rushlight",
@@ -44,6 +44,7 @@ def _root(
 app.command("run")(run.run_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("tokenize")(tokens.tokenize_command)
+app.command("embed")(embed.embed_command)
 app.command("logits")(tokens.logits_command)
 app.command("parity")(parity.parity_command)
 app.command("bench")(bench.bench_command)

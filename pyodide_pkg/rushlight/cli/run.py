@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ..chat import Message, build_prompt, has_chat_template
+from ..embedding import require_logits
 from ..errors import ContextFullError, EngineError, InvalidInputError
 from ..generate import Generation
 from ..model import Model
@@ -106,7 +107,12 @@ def run_command(
     )
     text = _read_prompt(prompt)
     load = partial(load_model, model, device, n_ctx=ctx, kv_dtype=kv, threads=threads)
-    loaded, _ = load(variant=variant, floor=floor, quiet=quiet)
+    loaded, _ = load(
+        variant=variant,
+        floor=floor,
+        quiet=quiet,
+        before_weights=lambda graph, file: require_logits(graph),
+    )
     default = _default_sampling(loaded, is_chat=chat or text is None)
     params = replace(default, **sampling)
     options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)

@@ -62,13 +62,22 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A whole model. ``outputs`` maps a public name (``logits``) to a value name."""
+    """A whole model. ``outputs`` maps a public name to a value name.
+
+    ``logits`` [n_out, n_vocab] score the next token. Encoders give ``hidden`` [n_out, n_embd], a
+    token's last state, and maybe ``embedding`` [n_out, n_embd], the text up to there in one vector.
+    """
 
     architecture: str
     nodes: tuple[Node, ...]
     weights: Mapping[str, Weight]
     state: Mapping[str, StateDecl]
     outputs: Mapping[str, str]
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a text may be run in chunks: no token sees those behind it."""
+        return all(node.attrs.get("causal", True) for node in self.nodes)
 
     def to_json(self) -> dict[str, Any]:
         """The document as plain JSON values."""

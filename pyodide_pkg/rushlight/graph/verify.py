@@ -54,6 +54,13 @@ def verify(graph: Graph, tensors: Mapping[str, tuple[int, ...]] | None = None) -
     return shapes
 
 
+def output_cols(graph: Graph) -> dict[str, int]:
+    """Length of a row of each output; all are float32, a row per wanted one."""
+    shapes = verify(graph)
+    found = {name: shapes[value][-1] for name, value in graph.outputs.items()}
+    return {name: n for name, n in found.items() if isinstance(n, int)}
+
+
 def _where(index: int, node: Node) -> str:
     return f"node {index} ({node.op})"
 

@@ -33,8 +33,8 @@ def build_graph(config: ModelConfig, tensors: Mapping[str, tuple[int, ...]]) -> 
     module = importlib.import_module(f"{__name__}.{config.architecture.replace('-', '_')}")
     graph: Graph = module.build(config, tensors)
     shapes = verify(graph, tensors)
-    n_out = shapes[graph.outputs["logits"]][-1]
-    if n_out != config.n_vocab:
+    n_out = shapes[graph.outputs["logits"]][-1] if "logits" in graph.outputs else None
+    if n_out not in (None, config.n_vocab):
         raise ModelFormatError(
             f"The output has {n_out} rows, but token_embd.weight has {config.n_vocab}.",
             hint="The file was made by a faulty converter; try another file of the model.",

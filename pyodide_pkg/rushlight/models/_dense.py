@@ -64,6 +64,12 @@ class DenseRules:
     """Whether ``output_norm`` also stands between two runs of the stack."""
     ffn_norm: str = "ffn_norm"
     """Name of the norm before the MLP."""
+    post_norms: tuple[str, str] = ("post_attention_norm", "post_ffw_norm")
+    """Names of the norms of what attention and MLP add, or with ``is_post_norm`` of the sums."""
+    is_post_norm: bool = False
+    """Whether a block normalises its sums with the stream, as the first transformers did."""
+    is_causal: bool = True
+    """Whether a token sees only those before it."""
     experts: ExpertRules | None = None
     """How layers with a router choose; None: the architecture has none."""
     final_norm: str = "output_norm"
@@ -132,6 +138,8 @@ def block(
     blk = f"blk.{i}"
 
     def added(x: str, branch: str, post_norm: str) -> str:
+        if rules.is_post_norm:
+            return norm(g, config, rules, g.add(x, branch), post_norm)
         is_pre_norm = post_norm == f"{blk}.{rules.ffn_norm}"
         if not is_pre_norm and (g.has(f"{post_norm}.weight") or not rules.has_pre_norms):
             branch = norm(g, config, rules, branch, post_norm)
@@ -142,13 +150,13 @@ def block(
         mixed = short_conv(g, blk, h)
     else:
         mixed = attention(g, config, rules, i, h, cache)
-    y = added(x, mixed, f"{blk}.post_attention_norm")
+    y = added(x, mixed, f"{blk}.{rules.post_norms[0]}")
     read = x if rules.is_parallel else y
     if rules.has_pre_norms and (not rules.is_parallel or g.has(f"{blk}.{rules.ffn_norm}.weight")):
         h = norm(g, config, rules, read, f"{blk}.{rules.ffn_norm}")
     elif not rules.has_pre_norms:
         h = read
-    return added(y, feed_forward(g, config, rules, blk, h), f"{blk}.post_ffw_norm")
+    return added(y, feed_forward(g, config, rules, blk, h), f"{blk}.{rules.post_norms[1]}")
 
 
 def feed_forward(g: GraphBuilder, config: ModelConfig, rules: DenseRules, blk: str, h: str) -> str:
@@ -209,7 +217,8 @@ def attention(
     scale = rules.attention_scale if rules.attention_scale is not None else head_dim**-0.5
     sinks = g.optional(f"{blk}.attn_sinks.weight")
     y = g.attention(q, k, v, cache, sinks, n_head=n_head, n_head_kv=n_head_kv, head_dim=head_dim,
-                    scale=scale, window=layer.window, softcap=rules.attention_softcap)  # fmt: skip
+                    scale=scale, window=layer.window, softcap=rules.attention_softcap,
+                    **({} if rules.is_causal else {"causal": False}))  # fmt: skip
     return g.linear(y, f"{blk}.attn_output")
 
 

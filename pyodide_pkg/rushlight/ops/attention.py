@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.ir import Attr, Shape
+from .attention_cases import ATTENTION_CASES, KV_STORE_CASES, STEP_CASES
 from .elementwise import clamp as clamp_values
 from .elementwise import position_scale
 from .norm import layer_norm, rms_norm
-from .opdef import AttrSpec, Case, KvDtype, OpDef, Shapes, require
+from .opdef import AttrSpec, OpDef, Shapes, require
 from .product import product
 from .rope import ROPE_ATTRS, check_rope, rope
 
@@ -48,19 +49,22 @@ def attention(
     scale: float,
     window: int = 0,
     softcap: float = 0.0,
+    causal: bool = True,
 ) -> F32:
-    """Causal softmax attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023).
+    """Softmax attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023).
 
     A token at position p sees positions j with ``p - window < j <= p`` (all when ``window``
-    is 0). q [n, n_head * head_dim]; result [n, n_head * head_dim_v], where the cache's values
-    give head_dim_v. ``sinks`` [n_head] are scores that keys without a value would have: they take
-    part in the softmax and add nothing (gpt-oss, after Xiao et al. 2023).
+    is 0); with ``causal`` off, every position up to the last of the chunk, so that a text must
+    come as one chunk. q [n, n_head * head_dim]; result [n, n_head * head_dim_v], where the
+    cache's values give head_dim_v. ``sinks`` [n_head] are scores that keys without a value would
+    have: they take part in the softmax and add nothing (gpt-oss, after Xiao et al. 2023).
     """
     n, n_kv = len(q), int(positions.max()) + 1
     start = max(0, int(positions.min()) - window + 1) if window else 0
     k = cache.k[start:n_kv].astype(np.float32).reshape(n_kv - start, n_head_kv, head_dim)
     v = cache.v[start:n_kv].astype(np.float32).reshape(n_kv - start, n_head_kv, -1)
-    seen = np.arange(start, n_kv)[None, :] <= positions[:, None]
+    last = positions if causal else np.full_like(positions, n_kv - 1)
+    seen = np.arange(start, n_kv)[None, :] <= last[:, None]
     if window:
         seen &= np.arange(start, n_kv)[None, :] > positions[:, None] - window
     group = n_head // n_head_kv
@@ -102,6 +106,7 @@ def attention_step(
     scale: float,
     window: int = 0,
     softcap: float = 0.0,
+    causal: bool = True,
     slope: float = 0.0,
     length: int = 1,
     v_norm: bool = False,
@@ -134,9 +139,9 @@ def attention_step(
     if slope:
         q = position_scale(q, positions, slope=slope, length=length)
     kv_store(k, v, positions, cache)
-    heads = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": head_dim}
-    y = attention(q, positions, cache, sinks, **heads, scale=scale, window=window, softcap=softcap)
-    return y, cache
+    heads: dict[str, Any] = {"n_head": n_head, "n_head_kv": n_head_kv, "head_dim": head_dim}
+    sight: dict[str, Any] = {"window": window, "softcap": softcap, "causal": causal}
+    return attention(q, positions, cache, sinks, **heads, scale=scale, **sight), cache
 
 
 def _ints(attrs: Mapping[str, Attr], *names: str) -> tuple[int, ...]:
@@ -157,6 +162,7 @@ def _check_heads(shapes: Shapes, attrs: Mapping[str, Attr]) -> tuple[int, int]:
     require(width_k == n_head_kv * head_dim, f"cache holds {width_k} key columns")
     assert isinstance(width_v, int)
     require(width_v % n_head_kv == 0, f"cache holds {width_v} value columns")
+    require(bool(attrs["causal"] or not attrs["window"]), "a window needs causal attention")
     sinks = shapes.get("sinks", (n_head,))
     require(sinks == (n_head,), f"sinks has shape {sinks}, not ({n_head},)")
     return width_v, width_v // n_head_kv * n_head
@@ -190,104 +196,8 @@ HEAD_ATTRS = {
     "scale": AttrSpec(float),
     "window": AttrSpec(int, 0),
     "softcap": AttrSpec(float, 0.0),
+    "causal": AttrSpec(bool, True),
 }
-
-
-Heads = tuple[int, int, int] | tuple[int, int, int, int]
-"""n_head, n_head_kv, head_dim, and head_dim_v where it differs."""
-
-
-def _sizes(heads: Heads) -> tuple[int, int, int, int]:
-    return (*heads, heads[2])[:4]
-
-
-def _case_name(heads: Heads, rest: str, has_sinks: bool) -> str:
-    n_head, n_head_kv, *dims = heads
-    return f"{n_head}/{n_head_kv}x{'v'.join(map(str, dims))}{rest}{'-sinks' if has_sinks else ''}"
-
-
-def _attention_case(
-    tokens: int,
-    heads: Heads,
-    position: int,
-    window: int = 0,
-    softcap: float = 0.0,
-    sinks: bool = False,
-    kv: KvDtype = "f32",
-) -> Case:
-    n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
-    shapes: dict[str, tuple[int, ...]] = {
-        "q": (tokens, n_head * head_dim),
-        "cache": (n_head_kv * head_dim, n_head_kv * head_dim_v),
-    }
-    attrs: dict[str, Attr] = {
-        "n_head": n_head,
-        "n_head_kv": n_head_kv,
-        "head_dim": head_dim,
-        "scale": head_dim**-0.5,
-        "window": window,
-        "softcap": softcap,
-    }
-    name = _case_name(heads, f"@{position}-w{window}-c{softcap:g}", sinks)
-    shapes |= {"sinks": (n_head,)} if sinks else {}
-    return _cached_case(f"{tokens}x{name}", shapes, attrs, position, 0, kv)
-
-
-def _step_case(
-    heads: Heads,
-    position: int,
-    layout: str,
-    norm: bool | str,
-    window: int = 0,
-    softcap: float = 0.0,
-    sinks: bool = False,
-    n_ctx: int = 0,
-    kv: KvDtype = "f32",
-    **more: Attr,
-) -> Case:
-    n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
-    width_k, width_v = n_head_kv * head_dim, n_head_kv * head_dim_v
-    shapes: dict[str, tuple[int, ...]] = {
-        "qkv": (1, n_head * head_dim + width_k + width_v),
-        "cache": (width_k, width_v),
-    }
-    shapes |= {"sinks": (n_head,)} if sinks else {}
-    if norm == "rows":
-        shapes |= {"q_norm": (n_head * head_dim,), "k_norm": (width_k,)}
-    elif norm == "each":
-        shapes |= {"q_norm": (n_head, head_dim), "k_norm": (n_head_kv, head_dim)}
-    elif norm:
-        shapes |= {"q_norm": (head_dim,), "k_norm": (head_dim,)}
-    attrs: dict[str, Attr] = {
-        "n_head": n_head,
-        "n_head_kv": n_head_kv,
-        "head_dim": head_dim,
-        "n_rot": head_dim,
-        "base": 10000.0,
-        "layout": layout,
-        "eps": 1e-6,
-        "scale": head_dim**-0.5,
-        "window": window,
-        "softcap": softcap,
-        **more,
-    }
-    words = "-norm" * bool(norm) + f"-{norm}" * isinstance(norm, str)
-    rest = f"@{position}-{layout}-w{window}-c{softcap:g}{words}"
-    name = _case_name(heads, rest, sinks)
-    name += "".join(f"-{k}{v}" for k, v in more.items())
-    return _cached_case(name, shapes, attrs, position, n_ctx, kv)
-
-
-def _cached_case(
-    name: str,
-    shapes: Mapping[str, tuple[int, ...]],
-    attrs: Mapping[str, Attr],
-    position: int,
-    n_ctx: int,
-    kv: KvDtype,
-) -> Case:
-    name += f"/{n_ctx}" * (n_ctx > 0) + "-f16" * (kv == "f16")
-    return Case(name, shapes, attrs, position=position, nmse=1e-9, n_ctx=n_ctx, kv=kv)
 
 
 KV_STORE = OpDef(
@@ -297,10 +207,7 @@ KV_STORE = OpDef(
     _infer_store,
     kv_store,
     state=("cache",),
-    cases=(
-        Case("1x64", {"k": (1, 64), "v": (1, 64), "cache": (64, 64)}, position=5),
-        Case("7x48", {"k": (7, 48), "v": (7, 48), "cache": (48, 48)}, position=0),
-    ),
+    cases=KV_STORE_CASES,
 )
 ATTENTION = OpDef(
     "attention",
@@ -312,27 +219,7 @@ ATTENTION = OpDef(
     optional=("sinks",),
     weights=("sinks",),
     state=("cache",),
-    cases=(
-        _attention_case(1, (4, 1, 256), 0),
-        _attention_case(1, (4, 1, 256), 100, window=64),
-        _attention_case(7, (6, 2, 64), 0),
-        _attention_case(33, (5, 1, 80), 40, window=16),
-        _attention_case(9, (3, 3, 96), 10, softcap=20.0),
-        _attention_case(70, (4, 2, 128), 3),
-        _attention_case(2, (6, 3, 16), 200),
-        _attention_case(33, (4, 1, 256), 20, window=24),
-        _attention_case(9, (2, 1, 320), 5, softcap=20.0),
-        _attention_case(512, (2, 1, 64), 0, window=300),
-        _attention_case(3, (2, 1, 520), 2),
-        _attention_case(37, (8, 2, 64), 60, window=50, sinks=True),
-        _attention_case(5, (4, 4, 32), 0, softcap=3.0, sinks=True),
-        _attention_case(19, (4, 2, 192, 128), 11),
-        _attention_case(6, (2, 1, 64, 256), 30, sinks=True),
-        _attention_case(3, (4, 1, 576, 512), 9),
-        _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0),
-        _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0, kv="f16"),
-        _attention_case(21, (6, 2, 96), 300, sinks=True, kv="f16"),
-    ),
+    cases=ATTENTION_CASES,
 )
 ATTENTION_STEP = OpDef(
     "attention_step",
@@ -353,41 +240,6 @@ ATTENTION_STEP = OpDef(
     optional=("q_norm", "k_norm", "freq_factors", "sinks"),
     weights=("q_norm", "k_norm", "freq_factors", "sinks"),
     state=("cache",),
-    cases=(
-        _step_case((4, 1, 256), 0, "neox", norm=True),
-        _step_case((4, 1, 256), 130, "neox", norm=True, window=64),
-        _step_case((6, 2, 64), 17, "norm", norm=False),
-        _step_case((5, 1, 80), 3, "neox", norm=False),
-        _step_case((3, 3, 96), 70, "norm", norm=False),
-        _step_case((6, 3, 16), 300, "neox", norm=True),
-        _step_case((8, 1, 64), 321, "norm", norm=False),
-        _step_case((4, 1, 256), 300, "neox", norm=True, window=270),
-        _step_case((7, 1, 128), 260, "neox", norm=False, softcap=20.0),
-        _step_case((6, 1, 320), 20, "neox", norm=True),
-        _step_case((2, 1, 520), 3, "norm", norm=True),
-        _step_case((5, 1, 20), 9, "neox", norm=False, n_rot=0),
-        _step_case((6, 2, 32), 40, "neox", norm="rows"),
-        _step_case((8, 1, 128), 270, "norm", norm="rows"),
-        _step_case((3, 1, 20), 7, "neox", norm=True, v_norm=True),
-        _step_case((8, 2, 64), 300, "neox", norm=True, v_norm=True),
-        _step_case((6, 3, 32), 41, "norm", norm=True, n_rot=20, slope=0.4, length=16),
-        _step_case((8, 2, 64), 40, "neox", norm=False, window=30, sinks=True),
-        _step_case((8, 1, 64), 330, "neox", norm=False, sinks=True),
-        _step_case((4, 2, 192, 128), 45, "norm", norm=False),
-        _step_case((4, 2, 192, 128), 290, "norm", norm=True, sinks=True),
-        _step_case((3, 1, 64, 256), 5, "neox", norm=False, sinks=True),
-        _step_case((4, 1, 576, 512), 9, "norm", norm=False),
-        _step_case((4, 2, 64), 420, "neox", norm=True, window=300, softcap=20.0),
-        _step_case((6, 2, 32), 21, "neox", norm="each", is_centred=True, n_rot=8),
-        _step_case((8, 1, 64), 280, "norm", norm="each", is_centred=True),
-        _step_case((5, 1, 20), 6, "neox", norm="each", v_norm=True),
-        _step_case((4, 2, 64), 33, "neox", norm=True, is_centred=True, clamp=0.5),
-        _step_case((3, 3, 96), 300, "norm", norm=False, clamp=0.25),
-        _step_case((4, 2, 64), 70, "neox", norm=True, n_ctx=512),
-        _step_case((8, 2, 64), 400, "neox", norm=True, kv="f16"),
-        _step_case((4, 2, 64), 420, "norm", norm=False, window=300, softcap=20.0, kv="f16"),
-        _step_case((4, 1, 256), 290, "neox", norm=True, window=270, kv="f16"),
-        _step_case((8, 1, 80), 330, "neox", norm=False, sinks=True, kv="f16"),
-    ),
+    cases=STEP_CASES,
 )
 OPS = (KV_STORE, ATTENTION, ATTENTION_STEP)

@@ -63,6 +63,12 @@ def scale_by(x: F32, weight: F32) -> F32:
     return x * weight
 
 
+def add_row(x: F32, weight: F32) -> F32:
+    """Each row plus the one row of a tensor."""
+    total: F32 = x + weight
+    return total
+
+
 def columns(x: F32, *, start: int, count: int) -> F32:
     """``count`` columns of each row, from ``start`` on."""
     picked: F32 = x[..., start : start + count]
@@ -112,6 +118,12 @@ def _infer_two(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
 
 def _infer_scale_by(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
     require(shapes["weight"] == (1,), f"weight has shape {shapes['weight']}, not (1,)")
+    return {"y": shapes["x"]}
+
+
+def _infer_add_row(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Shape]:
+    wanted = (1, shapes["x"][-1])
+    require(shapes["weight"] == wanted, f"weight has shape {shapes['weight']}, not {wanted}")
     return {"y": shapes["x"]}
 
 
@@ -204,6 +216,18 @@ OPS = (
         scale_by,
         weights=("weight",),
         cases=tuple(Case(f"{t}x{n}", {"x": (t, n), "weight": (1,)}) for t, n in _PAIRS[2:]),
+    ),
+    OpDef(
+        "add_row",
+        ("x", "weight"),
+        ("y",),
+        _infer_add_row,
+        add_row,
+        weights=("weight",),
+        cases=(
+            *(Case(f"{t}x{n}", {"x": (t, n), "weight": (1, n)}) for t, n in _PAIRS),
+            Case("7x96-q8_0", {"x": (7, 96), "weight": (1, 96)}, types={"weight": "Q8_0"}),
+        ),
     ),
     OpDef(
         "columns",

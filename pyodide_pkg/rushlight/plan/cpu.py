@@ -8,7 +8,7 @@ from ..candidates import MAX_ADJUSTED
 from ..gguf.reader import GgufFile
 from ..graph.ir import Graph
 from ..graph.rewrite import CPU_RULES, apply_rules
-from ..graph.verify import verify
+from ..graph.verify import output_cols, verify
 from ..kernels import KernelTable
 from .cpu_builder import CpuBuilder, CpuOptions
 from .cpu_lower import LOWERINGS, TAIL_OPS
@@ -16,8 +16,8 @@ from .cpu_program import CpuPlan
 from .plan import Binding, BufferSlot
 from .weights import ReadTensor
 
-LOGITS_BYTES = 32 << 20
-"""Most bytes of logits that one run of the head makes."""
+OUTPUT_BYTES = 32 << 20
+"""Most bytes of an output that one run of the head makes."""
 
 
 def plan_cpu(
@@ -38,11 +38,9 @@ def plan_cpu(
     """
     graph = apply_rules(graph, CPU_RULES)
     shapes = verify(graph)
-    logits = graph.outputs["logits"]
-    n_vocab = shapes[logits][-1]
-    assert isinstance(n_vocab, int)
+    widths = output_cols(graph)
     n_batch = min(n_batch, n_ctx)
-    n_out = max(1, min(n_batch, LOGITS_BYTES // (n_vocab * 4)))
+    n_out = max(1, min(n_batch, OUTPUT_BYTES // (max(widths.values()) * 4)))
     options = CpuOptions(n_batch, n_out, n_ctx, kv_dtype, is_exact)
     b = CpuBuilder(graph, shapes, file, options, table, read_tensor)
     for node in graph.nodes:
@@ -50,10 +48,10 @@ def plan_cpu(
             LOWERINGS[node.op](b, node)
         else:
             b.run_in_numpy(node)
-    outputs = {"logits": b.pin(b.value(logits), "out.logits")}
-    body_stop = len(b.calls)
-    tails = _add_tails(b, logits, n_vocab, outputs)
-    return replace(b.finish(outputs, body_stop, n_vocab), tails=tails)
+    outputs = {name: b.pin(b.value(value), f"out.{name}") for name, value in graph.outputs.items()}
+    body_stop, logits = len(b.calls), graph.outputs.get("logits")
+    tails = _add_tails(b, logits, widths["logits"], outputs) if logits else {}
+    return replace(b.finish(outputs, body_stop, widths), tails=tails)
 
 
 def _add_tails(

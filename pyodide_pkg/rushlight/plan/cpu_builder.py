@@ -201,7 +201,9 @@ class CpuBuilder:
 
     # ----- the finished plan
 
-    def finish(self, outputs: Mapping[str, Binding], body_stop: int, n_vocab: int) -> CpuPlan:
+    def finish(
+        self, outputs: Mapping[str, Binding], body_stop: int, output_cols: Mapping[str, int]
+    ) -> CpuPlan:
         """The plan, with every value placed and barriers where they are needed."""
         touched = [
             [b.slot[1:] for b in _bindings(call) if b.slot[0] == VALUE] for call in self.calls
@@ -219,7 +221,7 @@ class CpuBuilder:
         return CpuPlan(
             n_batch=self.options.n_batch,
             n_out_max=self.options.n_out_max,
-            n_vocab=n_vocab,
+            output_cols=dict(output_cols),
             slots=self.slots,
             calls=tuple(with_barriers(calls)),
             weights=tuple(self.weights.values()),

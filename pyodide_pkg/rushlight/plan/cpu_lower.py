@@ -317,6 +317,7 @@ def emit_attention(b: CpuBuilder, node: Node, q: Binding) -> None:
         head_dim=attrs["head_dim"],
         head_dim_v=head_dim_v,
         window=attrs["window"],
+        is_causal=attrs["causal"],
         is_f16=b.options.kv_dtype == "f16",
         scale=attrs["scale"],
         softcap=attrs["softcap"],

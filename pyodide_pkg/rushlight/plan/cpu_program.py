@@ -67,7 +67,8 @@ class CpuPlan:
 
     n_batch: int
     n_out_max: int
-    n_vocab: int
+    output_cols: Mapping[str, int]
+    """Length of a row of each of the graph's outputs."""
     slots: Mapping[str, BufferSlot]
     calls: tuple[Call, ...]
     weights: tuple[WeightSlot, ...]
@@ -76,6 +77,11 @@ class CpuPlan:
     head_start: int
     body_stop: int
     tails: Mapping[str, tuple[int, int]]
+
+    @property
+    def n_vocab(self) -> int:
+        """Length of a row of logits."""
+        return self.output_cols["logits"]
 
     def bytes_by_kind(self) -> dict[str, int]:
         """Memory by purpose, one session's state included."""

@@ -28,10 +28,19 @@ def lower_short_conv(b: CpuBuilder, node: Node) -> None:
     )
 
 
-def lower_scale_by(b: CpuBuilder, node: Node) -> None:
-    """Values times the one number of a tensor."""
+def lower_with_weight(b: CpuBuilder, node: Node) -> None:
+    """``scale_by`` and ``add_row``: values with the one number, or the one row, of a tensor."""
     weight = b.vector(node.inputs["weight"])
-    b.emit("scale_by", **_map(b, node), weight=weight)
+    b.emit(node.op, **_map(b, node), weight=weight)
+
+
+def lower_pool(b: CpuBuilder, node: Node) -> None:
+    """One vector for the tokens up to each wanted row; part of the head."""
+    b.head_start = b.head_start or len(b.calls)
+    x, y = node.inputs["x"], node.outputs["y"]
+    is_cls = b.attrs(node)["kind"] == "cls"
+    b.emit("pool", x=b.value(x), rows=b.value(node.inputs["rows"]), y=b.value(y),
+           n_cols=b.n_cols(x), is_cls=is_cls)  # fmt: skip
 
 
 def lower_clamp(b: CpuBuilder, node: Node) -> None:
@@ -88,7 +97,9 @@ def lower_position_rows(b: CpuBuilder, node: Node) -> None:
 
 ROW_LOWERINGS: dict[str, Callable[[CpuBuilder, Node], None]] = {
     "short_conv": lower_short_conv,
-    "scale_by": lower_scale_by,
+    "scale_by": lower_with_weight,
+    "add_row": lower_with_weight,
+    "pool": lower_pool,
     "clamp": lower_clamp,
     "columns": lower_columns,
     "position_scale": lower_position_scale,

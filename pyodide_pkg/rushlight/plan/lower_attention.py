@@ -66,11 +66,12 @@ def lower_kv_store(b: PlanBuilder, node: Node) -> None:
 
 
 def lower_attention(b: PlanBuilder, node: Node) -> None:
-    """Causal attention of a chunk over the cache."""
+    """Attention of a chunk over the cache."""
     attrs = b.attrs(node)
     d4, v4 = _head_fours(b, node, attrs)
     most, n_head = max(d4, v4), _int(attrs, "n_head")
     overrides = _head_overrides(attrs) | _sinks_override(node)
+    overrides["IS_CAUSAL"] = bool(attrs["causal"])  # one token alone sees the same either way
     bindings = [b.value(node.inputs["q"]), *b.state(node.inputs["cache"]), _sinks(b, node)]
     bindings.append(b.value(node.outputs["y"]))
     n = b.options.n_tokens_max

@@ -117,11 +117,11 @@ def lower_elementwise(b: PlanBuilder, node: Node) -> None:
     emit_elementwise(b, node.op, [*bindings, b.value(y)], b.n_cols(y), symbol, overrides)
 
 
-def lower_scale_by(b: PlanBuilder, node: Node) -> None:
-    """Times the one number of a tensor."""
+def lower_with_weight(b: PlanBuilder, node: Node) -> None:
+    """``scale_by`` and ``add_row``: with the one number, or the one row, of a tensor."""
     y = node.outputs["y"]
     bindings = [b.value(node.inputs["x"]), b.weights.vector(node.inputs["weight"]), b.value(y)]
-    emit_elementwise(b, "scale_by", bindings, b.n_cols(y), b.rows_symbol(y), {})
+    emit_elementwise(b, node.op, bindings, b.n_cols(y), b.rows_symbol(y), {})
 
 
 def lower_columns(b: PlanBuilder, node: Node) -> None:
@@ -145,6 +145,19 @@ def lower_select_rows(b: PlanBuilder, node: Node) -> None:
         [b.value(x), b.value(node.inputs["rows"]), b.value(y)],
         b.fold(-(-b.options.n_out_max * n_cols // size)),
         overrides={"WG_SIZE": size, "N_COLS": n_cols},
+    )
+
+
+def lower_pool(b: PlanBuilder, node: Node) -> None:
+    """One vector for the tokens up to each wanted row; part of the head."""
+    x, y = node.inputs["x"], node.outputs["y"]
+    b.head_start = b.head_start or len(b.dispatches)
+    size, n_cols = 64, b.n_cols(y)
+    b.emit(
+        "pool",
+        [b.value(x), b.value(node.inputs["rows"]), b.value(y)],
+        b.fold(-(-b.options.n_out_max * n_cols // size)),
+        overrides={"WG_SIZE": size, "N_COLS": n_cols, "IS_CLS": b.attrs(node)["kind"] == "cls"},
     )
 
 

@@ -9,7 +9,7 @@ from ..errors import InvalidInputError, UnsupportedOpError
 from ..gguf.reader import GgufFile
 from ..graph.ir import Graph, Node
 from ..graph.rewrite import Phase, fuse
-from ..graph.verify import verify
+from ..graph.verify import output_cols, verify
 from . import lower_attention as attention
 from . import lower_experts as experts
 from . import lower_fused as fused
@@ -41,10 +41,12 @@ LOWERINGS: Mapping[str, Lowering] = {
     "sandwich_norm": rows.lower_joint_norm,
     "norm_add": rows.lower_joint_norm,
     **dict.fromkeys(rows.ELEMENTWISE, rows.lower_elementwise),
-    "scale_by": rows.lower_scale_by,
+    "scale_by": rows.lower_with_weight,
+    "add_row": rows.lower_with_weight,
     "columns": rows.lower_columns,
     "short_conv": rows.lower_short_conv,
     "select_rows": rows.lower_select_rows,
+    "pool": rows.lower_pool,
     "argmax": rows.lower_argmax_node,
     "penalize": sampling.lower_between,
     "top_k": sampling.lower_between,
@@ -62,8 +64,8 @@ LOWERINGS: Mapping[str, Lowering] = {
 }
 """Every op that the WebGPU backend runs."""
 
-LOGITS_BYTES = 64 << 20
-"""Most bytes of logits that one run of the head makes."""
+OUTPUT_BYTES = 64 << 20
+"""Most bytes of an output that one run of the head makes."""
 SMALL_BATCHES = (16, 64)
 """Prefill sizes below ``n_batch`` that get a plan of their own, for short prompts."""
 
@@ -107,10 +109,10 @@ def plan_model(
     sizes = sorted({n for n in (*SMALL_BATCHES, n_batch) if 1 < n <= n_batch})
     phases: list[tuple[str, Phase, int]] = [("decode", "decode", 1)]
     phases += [(f"prefill_{n}", "prefill", n) for n in sizes]
-    n_vocab = _n_vocab(graph)
+    row_bytes = max(output_cols(graph).values()) * 4
     plans = {}
     for name, phase, n in phases:
-        n_out = max(1, min(n, min(LOGITS_BYTES, limits.max_binding_bytes) // (n_vocab * 4)))
+        n_out = max(1, min(n, min(OUTPUT_BYTES, limits.max_binding_bytes) // row_bytes))
         options = PlanOptions(name, n, n_out, n_ctx, kv_dtype, BY_NAME[by_phase[phase]], limits)
         plans[name] = plan_graph(fuse(graph, phase), store, options)
     return ModelPlan(plans, tuple(store.uploads), dict(store.constants))
@@ -129,7 +131,8 @@ def plan_graph(graph: Graph, store: WeightStore, options: PlanOptions) -> Plan:
         for name, value in graph.outputs.items()
     }
     body_stop = len(builder.dispatches)
-    tails = _add_tails(builder, graph.outputs["logits"], outputs)
+    logits = graph.outputs.get("logits")
+    tails = _add_tails(builder, logits, outputs) if logits else {}
     return replace(builder.finish(outputs), body_stop=body_stop, tails=tails)
 
 
@@ -153,10 +156,3 @@ def _add_tails(
     outputs["adjusted"], outputs["candidates"] = sampling.lower_candidates(b, x, n_cols)
     tails["candidates"] = (start, len(b.dispatches))
     return tails
-
-
-def _n_vocab(graph: Graph) -> int:
-    shapes = verify(graph)
-    n = shapes[graph.outputs["logits"]][-1]
-    assert isinstance(n, int)
-    return n
