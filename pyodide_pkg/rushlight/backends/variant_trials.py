@@ -94,7 +94,10 @@ class Trial:
 
 
 def distinct_trials(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Trial]]:
-    """Every op case with each variant whose kernels for it differ from all before."""
+    """Every op case with each variant that has kernels for it unlike those of all before.
+
+    A variant is left out of a phase that it is never chosen for.
+    """
     seen = set()
     for variant in variants:
         for op in OPS.values():
@@ -103,7 +106,7 @@ def distinct_trials(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Tria
             for case in op.cases:
                 phase: Phase = "decode" if n_tokens_of(op, case) == 1 else "prefill"
                 key = variant.kernels_of(phase, op.name)[0], op.name, case.name
-                if key not in seen:
+                if phase in variant.phases and key not in seen:
                     seen.add(key)
                     yield variant, Trial(phase, op, case)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..graph.ir import Attr
 from .opdef import Case, KvDtype
+from .rope import YARN
 
 Heads = tuple[int, int, int] | tuple[int, int, int, int]
 """n_head, n_head_kv, head_dim, and head_dim_v where it differs."""
@@ -60,6 +61,7 @@ def _step_case(
     sinks: bool = False,
     n_ctx: int = 0,
     kv: KvDtype = "f32",
+    factors: bool = False,
     **more: Attr,
 ) -> Case:
     n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
@@ -69,6 +71,7 @@ def _step_case(
         "cache": (width_k, width_v),
     }
     shapes |= {"sinks": (n_head,)} if sinks else {}
+    shapes |= {"freq_factors": (head_dim // 2,)} if factors else {}
     if norm == "rows":
         shapes |= {"q_norm": (n_head * head_dim,), "k_norm": (width_k,)}
     elif norm == "each":
@@ -91,7 +94,7 @@ def _step_case(
     words = "-norm" * bool(norm) + f"-{norm}" * isinstance(norm, str)
     rest = f"@{position}-{layout}-w{window}-c{softcap:g}{words}"
     name = _case_name(heads, rest, sinks)
-    name += "".join(f"-{k}{v}" for k, v in more.items())
+    name += "".join(f"-{k}{v}" for k, v in more.items()) + "-factors" * factors
     return _cached_case(name, shapes, attrs, position, n_ctx, kv)
 
 
@@ -130,6 +133,7 @@ ATTENTION_CASES = (
     _attention_case(3, (4, 1, 576, 512), 9),
     _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0),
     _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0, kv="f16"),
+    _attention_case(21, (6, 2, 96), 300, sinks=True),
     _attention_case(21, (6, 2, 96), 300, sinks=True, kv="f16"),
     _attention_case(1, (3, 3, 20), 0, causal=False),
     _attention_case(37, (3, 3, 20), 0, causal=False),
@@ -168,6 +172,8 @@ STEP_CASES = (
     _step_case((5, 1, 20), 6, "neox", norm="each", v_norm=True),
     _step_case((4, 2, 64), 33, "neox", norm=True, is_centred=True, clamp=0.5),
     _step_case((3, 3, 96), 300, "norm", norm=False, clamp=0.25),
+    _step_case((6, 2, 64), 52, "norm", norm=False, factors=True),
+    _step_case((4, 2, 64), 78, "neox", norm=False, freq_scale=0.25, **YARN),
     _step_case((4, 2, 64), 70, "neox", norm=True, n_ctx=512),
     _step_case((8, 2, 64), 400, "neox", norm=True, kv="f16"),
     _step_case((4, 2, 64), 420, "norm", norm=False, window=300, softcap=20.0, kv="f16"),

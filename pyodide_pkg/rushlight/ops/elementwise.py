@@ -215,7 +215,7 @@ OPS = (
         _infer_scale_by,
         scale_by,
         weights=("weight",),
-        cases=tuple(Case(f"{t}x{n}", {"x": (t, n), "weight": (1,)}) for t, n in _PAIRS[2:]),
+        cases=tuple(Case(f"{t}x{n}", {"x": (t, n), "weight": (1,)}) for t, n in _PAIRS[1:]),
     ),
     OpDef(
         "add_row",
@@ -257,6 +257,7 @@ OPS = (
         _infer_select,
         select_rows,
         cases=(
+            Case("one", {"x": (1, 33), "rows": (1,)}),
             Case("last", {"x": (7, 96), "rows": (1,)}),
             Case("many", {"x": (33, 160), "rows": (5,)}),
         ),

@@ -67,6 +67,8 @@ ROUTE = (
     _route("sigmoid-bias", 1, 72, 4, bias=True, gating="sigmoid", scale=0.5),
     _route("chosen", 5, 32, 4, gating="softmax_chosen"),
     _route("all", 2, 4, 4, gating="softmax"),
+    _route("chosen", 1, 32, 4, gating="softmax_chosen"),
+    _route("softmax-normalized", 1, 60, 5, gating="softmax", normalize=True),
 )
 
 SUM = tuple(

@@ -167,6 +167,22 @@ GET_ROWS = OpDef(
         )
         for name in WEIGHT_TYPES
         for tokens in (1, 5)
+    )
+    + tuple(
+        Case(
+            f"{name}-{tokens}x{n_cols}",
+            {"ids": (tokens,), "table": (tokens + 28, n_cols)},
+            {"scale": 2.5},
+            types={"table": name},
+            nmse=1e-12,
+        )
+        for name, tokens, n_cols in [
+            ("Q8_0", 1, 896),
+            ("F32", 7, 35),
+            ("F16", 33, 32),
+            ("Q5_0", 2, 1152),
+            ("Q6_K", 512, 256),
+        ]
     ),
 )
 POSITION_ROWS = OpDef(
@@ -195,7 +211,11 @@ MATMUL = OpDef(
     matmul,
     optional=("bias",),
     weights=("weight", "bias"),
-    cases=(*_MATMUL_CASES, _matmul_case("Q8_0", 3, 67, 96, bias=(67,))),
+    cases=(
+        *_MATMUL_CASES,
+        _matmul_case("Q8_0", 3, 67, 96, bias=(67,)),
+        _matmul_case("F16", 1, 33, 96, bias=(33,)),
+    ),
 )
 MATMUL_ADD = OpDef(
     "matmul_add",

@@ -69,12 +69,20 @@ def _infer_joint_glu(shapes: Shapes, attrs: Mapping[str, Attr]) -> dict[str, Sha
     return {"sum": shapes["x"], **_infer_norm_glu(shapes, attrs)}
 
 
-def _glu_case(gate: str, up: str, n_rows: int, n_cols: int, *, joint: bool = False) -> Case:
+def _glu_case(
+    gate: str,
+    up: str,
+    n_rows: int,
+    n_cols: int,
+    *,
+    activation: str = "silu",
+    joint: bool = False,
+) -> Case:
     shapes: dict[str, tuple[int, ...]] = {"x": (1, n_cols), "norm": (n_cols,)}
     if joint:
         shapes = {"x": (1, n_cols), "a": (1, n_cols), "post_norm": (n_cols,), "norm": (n_cols,)}
     shapes |= {"weight_gate": (n_rows, n_cols), "weight_up": (n_rows, n_cols)}
-    attrs: dict[str, Attr] = {"eps": 1e-6, "activation": "gelu_tanh" if joint else "silu"}
+    attrs: dict[str, Attr] = {"eps": 1e-6, "activation": activation}
     types = {"weight_gate": gate, "weight_up": up}
     return Case(f"{gate}-{up}-{n_rows}x{n_cols}", shapes, attrs, types)
 
@@ -121,6 +129,7 @@ NORM_GLU_MATMUL = OpDef(
         _glu_case("F32", "F32", 5, 100),
         _glu_case("Q8_0", "Q5_0", 67, 1152),
         _glu_case("F32", "F16", 13, 75),
+        _glu_case("Q5_0", "Q4_0", 21, 256, activation="gelu_tanh"),
     ),
 )
 JOINT_GLU_MATMUL = OpDef(
@@ -133,10 +142,10 @@ JOINT_GLU_MATMUL = OpDef(
     weights=("post_norm", "norm", *_GLU_PORTS),
     # Square, so that a test can add both outputs.
     cases=(
-        _glu_case("Q5_0", "Q8_0", 640, 640, joint=True),
-        _glu_case("F32", "F32", 36, 36, joint=True),
-        _glu_case("Q4_K", "Q4_K", 256, 256, joint=True),
-        _glu_case("BF16", "F32", 75, 75, joint=True),
+        _glu_case("Q5_0", "Q8_0", 640, 640, activation="gelu_tanh", joint=True),
+        _glu_case("F32", "F32", 36, 36, activation="gelu_tanh", joint=True),
+        _glu_case("Q4_K", "Q4_K", 256, 256, activation="gelu_tanh", joint=True),
+        _glu_case("BF16", "F32", 75, 75, activation="gelu_tanh", joint=True),
     ),
 )
 OPS = (NORM_QKV_MATMUL, NORM_GLU_MATMUL, JOINT_GLU_MATMUL)

@@ -161,6 +161,7 @@ OPS = (
             _case("norm", 7, 5, 64, 64, factors=True),
             _case("neox", 1, 4, 256, 256, position=100),
             _case("neox", 33, 6, 16, 16),
+            _case("neox", 1, 2, 64, 64, factors=True, position=9),
             _case("neox", 5, 2, 80, 32, freq_scale=0.125, position=3),
             _case("norm", 5, 3, 20, 20, freq_scale=0.25, position=90, scaling=YARN),
         ),
