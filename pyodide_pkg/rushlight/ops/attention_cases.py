@@ -62,6 +62,7 @@ def _step_case(
     n_ctx: int = 0,
     kv: KvDtype = "f32",
     factors: bool = False,
+    scaling: Mapping[str, float] | None = None,
     **more: Attr,
 ) -> Case:
     n_head, n_head_kv, head_dim, head_dim_v = _sizes(heads)
@@ -89,12 +90,14 @@ def _step_case(
         "scale": head_dim**-0.5,
         "window": window,
         "softcap": softcap,
+        **(scaling or {}),
         **more,
     }
     words = "-norm" * bool(norm) + f"-{norm}" * isinstance(norm, str)
     rest = f"@{position}-{layout}-w{window}-c{softcap:g}{words}"
     name = _case_name(heads, rest, sinks)
     name += "".join(f"-{k}{v}" for k, v in more.items()) + "-factors" * factors
+    name += "-yarn" * bool(scaling)
     return _cached_case(name, shapes, attrs, position, n_ctx, kv)
 
 
@@ -173,7 +176,7 @@ STEP_CASES = (
     _step_case((4, 2, 64), 33, "neox", norm=True, is_centred=True, clamp=0.5),
     _step_case((3, 3, 96), 300, "norm", norm=False, clamp=0.25),
     _step_case((6, 2, 64), 52, "norm", norm=False, factors=True),
-    _step_case((4, 2, 64), 78, "neox", norm=False, freq_scale=0.25, **YARN),
+    _step_case((4, 2, 64), 78, "neox", norm=False, freq_scale=0.25, scaling=YARN),
     _step_case((4, 2, 64), 70, "neox", norm=True, n_ctx=512),
     _step_case((8, 2, 64), 400, "neox", norm=True, kv="f16"),
     _step_case((4, 2, 64), 420, "norm", norm=False, window=300, softcap=20.0, kv="f16"),
