@@ -138,22 +138,19 @@ export async function pinned(source, stored, signal) {
   /** @type {Pinned["known"]} */
   const known = new Map();
   if (!file) return { source, known, note: "" };
-  const kept = stored.find(({ url }) => isSame(hubFileOrNull(url, hub), file));
+  const how = { token: source.token, signal };
+  const kept = stored.find(({ url }) => url.startsWith(hub) && isSame(hubFile(url, hub), file));
   if (kept) {
-    const folder = kept.url.slice(0, kept.url.lastIndexOf("/") + 1);
-    for (const { url, nBytes, sha256 } of stored) {
-      if (url.startsWith(folder)) known.set(url, { nBytes, sha256 });
-    }
     const { url, nBytes, sha256 } = kept;
+    const folder = url.slice(0, url.lastIndexOf("/") + 1);
+    for (const other of stored) if (other.url.startsWith(folder)) known.set(other.url, other);
+    if (partOf(url)) await learn(hub, /** @type {HubFile} */ (hubFile(url, hub)), how, known).catch(ignored);
     return { source: { ...source, url, nBytes, sha256 }, known, note: "" };
   }
   try {
-    const how = { token: source.token, signal };
-    const commit = await commitOf(hub, file.repo, file.revision, how);
-    for (const { path, nBytes, sha256 } of await listFiles(hub, file.repo, commit, how)) {
-      known.set(fileUrl(hub, { repo: file.repo, revision: commit, path }), { nBytes, sha256 });
-    }
-    const url = fileUrl(hub, { ...file, revision: commit });
+    const revision = await commitOf(hub, file.repo, file.revision, how);
+    await learn(hub, { ...file, revision }, how, known);
+    const url = fileUrl(hub, { ...file, revision });
     return { source: { ...source, url, ...known.get(url) }, known, note: "" };
   } catch (error) {
     if (!(error instanceof HubRefusal)) throw error;
@@ -162,9 +159,23 @@ export async function pinned(source, stored, signal) {
   }
 }
 
-/** @param {string} url @param {string} hub */
-function hubFileOrNull(url, hub) {
-  return URL.canParse(url) ? hubFile(url, hub) : null;
+/**
+ * Sizes and hashes of a commit's files, by address.
+ * @param {string} hub @param {HubFile} file Any of them.
+ * @param {{token?: string, signal?: AbortSignal}} how
+ * @param {Pinned["known"]} known Gets what is not in it.
+ */
+async function learn(hub, { repo, revision }, how, known) {
+  for (const { path, nBytes, sha256 } of await listFiles(hub, repo, revision, how)) {
+    const url = fileUrl(hub, { repo, revision, path });
+    if (!known.has(url)) known.set(url, { nBytes, sha256 });
+  }
+}
+
+/** Parts that are not here yet are then fetched without their hashes. @param {unknown} error */
+function ignored(error) {
+  if (!(error instanceof HubRefusal)) throw error;
+  console.info("The hub tells no hashes of further parts.", error);
 }
 
 /**

@@ -124,7 +124,7 @@ export class ModelPicker {
     this.stored = new StoredModels({
       read: () => client.storage(),
       remove: (keys) => client.deleteStored(keys),
-      load: (url, title) => this.#pick(this.#known(url) ?? { kind: "url", url, title }),
+      load: (url) => this.#pick(this.#known(url) ?? { kind: "url", url }),
     });
     this.hub = new HubPicker({
       onPick: (source) => this.#pick(source),

@@ -42,7 +42,7 @@ export class StoredModels {
    * @param {object} actions
    * @param {() => Promise<StorageInfo>} actions.read
    * @param {(keys: string[]) => Promise<unknown>} actions.remove
-   * @param {(url: string, name: string) => void} actions.load
+   * @param {(url: string) => void} actions.load
    */
   constructor({ read, remove, load }) {
     this.read = read;
@@ -96,7 +96,7 @@ export class StoredModels {
     const used = usedMs ? ` · used ${new Date(usedMs).toLocaleDateString()}` : "";
     const text = document.createElement("span");
     text.append(element("b", title), element("small", `${size}${used}`));
-    const load = button("Load", () => this.load(url, title));
+    const load = button("Load", () => this.load(url));
     load.hidden = !url;
     const remove = button("Delete", () => void this.#delete(keys));
     remove.setAttribute("aria-label", `Delete ${title} from this device`);
