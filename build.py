@@ -63,9 +63,18 @@ def task_site(args: argparse.Namespace) -> int:
     from space.tools import site_builder
 
     out = Path(args.out).resolve()
-    site_builder.build_site(out, model=args.model)
+    site_builder.build_site(
+        out,
+        model=args.model,
+        model_hosts=args.model_host,
+        is_isolating=args.isolation,
+        is_compressed=args.compress,
+    )
     say(f"site is in {os.path.relpath(out)}")
-    return 0
+    if not args.check:
+        return 0
+    machine.ensure_system_parts()
+    return _forward("tests.tools.site_check", [str(out)])
 
 
 def task_serve(args: argparse.Namespace) -> int:
@@ -194,6 +203,25 @@ def build_parser() -> argparse.ArgumentParser:
     site = add("site", task_site)
     site.add_argument("--model", metavar="FILE|URL", help=model_help)
     site.add_argument("--out", metavar="DIR", default=str(DIST / "site"), help="default: dist/site")
+    site.add_argument(
+        "--model-host",
+        metavar="HOST",
+        nargs="*",
+        help="the only other hosts the page may ask; none named: this site alone (default: any)",
+    )
+    site.add_argument(
+        "--isolation",
+        action="store_true",
+        help="the service worker adds COOP and COEP, for CPU threads where the host does not",
+    )
+    site.add_argument(
+        "--compress", action="store_true", help="a .gz and a .br beside each file that shrinks"
+    )
+    site.add_argument(
+        "--check",
+        action="store_true",
+        help="then open it in Chromium as a plain host would serve it",
+    )
     add("parity", run_parity).epilog = "Options after the task go to tests/tools/parity_all.py."
     add("bench", run_bench).epilog = "Options after the task go to tests/tools/bench_all.py."
     setup = add("setup", task_setup)

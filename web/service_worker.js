@@ -125,12 +125,16 @@ async function fill() {
 let filling = null;
 const fillOnce = () => (filling ??= fill().finally(() => (filling = null)));
 
+/** @type {string[]} Addresses fetched for a page, which has a record of them itself. */
+const passedOn = [];
+
 /** @param {Request} request @param {string} name */
 async function answer(request, name) {
   if (await checkComplete()) {
     const found = await caches.match(addressOf(name), { cacheName: COPY });
     if (found) return found;
   }
+  passedOn.push(request.url);
   const response = await fetch(request);
   if (!SITE.isIsolating || response.type !== "basic") return response;
   const { status, statusText } = response;
@@ -183,6 +187,14 @@ const ownFetch = () => ({
   ...{ transferSize: 0, encodedBodySize: 0, workerStart: 0, responseStatus: 200 },
 });
 
+/** @param {PerformanceEntry} entry */
+function isOwn({ name }) {
+  const at = passedOn.indexOf(name);
+  if (at >= 0) passedOn.splice(at, 1);
+  return at < 0;
+}
+
 new PerformanceObserver((list) => {
-  void tellRequests(list.getEntries().map((entry) => ({ ...entry.toJSON(), serverTiming: [] })));
+  const own = list.getEntries().filter(isOwn);
+  void tellRequests(own.map((entry) => ({ ...entry.toJSON(), serverTiming: [] })));
 }).observe({ type: "resource", buffered: true });

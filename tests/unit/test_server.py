@@ -36,7 +36,7 @@ def server(folder: Path) -> Iterator[SiteServer]:
 def ask(
     server: SiteServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    port = int(server.url.rsplit(":", 1)[1].strip("/"))
+    port = int(server.url.rsplit(":", 1)[1].split("/")[0])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, headers=named)
@@ -137,3 +137,21 @@ def test_other_origins_only_when_shared(folder: Path, server: SiteServer) -> Non
         assert headers["cross-origin-resource-policy"] == "cross-origin"
         assert "cross-origin-opener-policy" not in headers
         assert ask(shared, "/", method="OPTIONS")[0] == 204
+
+
+def test_the_policy_of_the_index_page_comes_with_every_file(folder: Path) -> None:
+    index = folder / "index.html"
+    old = index.read_text()
+    index.write_text('<meta http-equiv="Content-Security-Policy" content="default-src *">')
+    try:
+        with SiteServer(folder, prefix="a/b/") as server:
+            for path in ("/a/b/", "/a/b/kernel.wasm"):
+                status, headers, _ = ask(server, path)
+                assert (status, headers["content-security-policy"]) == (200, "default-src *")
+            assert ask(server, "/kernel.wasm")[0] == 404
+            assert server.requests == ["/a/b/", "/a/b/kernel.wasm", "/kernel.wasm"]
+            assert server.url.endswith("/a/b/")
+        with SiteServer(folder, has_policy=False) as server:
+            assert "content-security-policy" not in ask(server, "/")[1]
+    finally:
+        index.write_text(old)

@@ -56,6 +56,7 @@ export class Offline {
   async start() {
     part("update-reload").addEventListener("click", () => this.#reload());
     part("update-later").addEventListener("click", () => (this.#prompt.hidden = true));
+    this.#watchOthers();
     try {
       await atRest();
       this.#registration = await register();
@@ -93,13 +94,17 @@ export class Offline {
     if (registration.waiting) this.#offer();
     offerOnceWhole(registration.installing);
     registration.addEventListener("updatefound", () => offerOnceWhole(registration.installing));
+    document.addEventListener("visibilitychange", () => this.#check(registration));
+  }
+
+  /** Another tab may take the new version, also before this one has come to rest. */
+  #watchOthers() {
     let isControlled = !!container?.controller;
     container?.addEventListener("controllerchange", () => {
       if (this.#isReloading) location.reload();
-      else if (isControlled) this.#offer(); // another tab took the new version
+      else if (isControlled) this.#offer();
       isControlled = true;
     });
-    document.addEventListener("visibilitychange", () => this.#check(registration));
   }
 
   /** A page that stays open for days asks for itself. @param {ServiceWorkerRegistration} registration */

@@ -35,8 +35,9 @@ export class Journal {
     return Math.ceil(this.identity.size / CHUNK_BYTES);
   }
 
+  /** Of a file that was never reached not even the size is known. */
   get isComplete() {
-    return this.chunks.size === this.nChunks;
+    return this.nChunks > 0 && this.chunks.size === this.nChunks;
   }
 
   /** Bytes of the chunks that are there. */

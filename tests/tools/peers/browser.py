@@ -27,7 +27,8 @@ def browser_subjects(
     model = Path(work.model).resolve()
     found: dict[str, Subject] = {}
     with ExitStack() as stack:
-        server = stack.enter_context(SiteServer(site))
+        # The peer's page starts its workers from blobs, which the page's own policy refuses.
+        server = stack.enter_context(SiteServer(site, has_policy=False))
         playwright = stack.enter_context(sync_playwright())
         browser = chromium.launch(playwright)
         stack.callback(browser.close)
