@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import csv
 import hashlib
 import io
 import json
+import tokenize
 import zipfile
 from pathlib import Path
 
@@ -33,11 +35,35 @@ def page_wheel(wheel: Path) -> bytes:
     """Our own wheel as the site carries it: without what no page can use, to be fetched sooner.
 
     The page fetches the CPU kernels' modules itself; what runs outside browsers only, and what
-    people read, stays out.
+    people read, stays out. Line numbers are those of the sources.
     """
     members = _members_without(wheel, _NOT_FOR_PAGES)
-    kept = {name: data for name, data in members.items() if "/cli/" not in name}
+    kept = {
+        name: without_words(data) if name.endswith(".py") else data
+        for name, data in members.items()
+        if "/cli/" not in name
+    }
     return _packed(kept, zipfile.ZIP_DEFLATED)
+
+
+def without_words(source: bytes) -> bytes:
+    """Python source with its comments gone and its docstrings empty; the same lines otherwise."""
+    text = source.decode()
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+            continue
+        if not isinstance(node.value.value, str):
+            continue
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        after = lines[last].encode()[node.end_col_offset or 0 :].decode()
+        lines[first] = lines[first][: node.col_offset] + '""' + (after if first == last else "")
+        lines[first + 1 : last + 1] = [""] * (last - first)
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _members_without(wheel: Path, suffixes: tuple[str, ...]) -> dict[str, bytes]:

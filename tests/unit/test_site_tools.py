@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import gzip
 import hashlib
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from space.tools import compress, machine, offline, policy, site_builder, vendor
+from space.tools import compress, machine, offline, policy, site_builder, vendor, wheels
 
 INDEX = machine.ROOT / "web" / "index.html"
 
@@ -127,3 +128,27 @@ def test_compressed_copies_hold_the_same_bytes_and_follow_changes(site: Path) ->
     assert gzip.decompress((site / "index.html.gz").read_bytes()) == b"x" * 2000
     site_builder.build_site(site, model="none")
     assert not list(site.rglob("*.gz")) and not list(site.rglob("*.br"))
+
+
+@pytest.mark.parametrize("folder", ["pyodide_pkg/rushlight", "space/tools"])
+def test_sources_without_words_are_the_same_program_on_the_same_lines(folder: str) -> None:
+    """The page's wheel carries no comments and no docstrings; nothing else may differ."""
+
+    class Blank(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                node.value = ast.Constant("")
+            return node
+
+    def program(source: bytes) -> tuple[str, list[int]]:
+        tree = Blank().visit(ast.parse(source))
+        lines = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+        return ast.dump(tree), lines
+
+    n_before = n_after = 0
+    for path in sorted((machine.ROOT / folder).rglob("*.py")):
+        source = path.read_bytes()
+        lean = wheels.without_words(source)
+        assert program(lean) == program(source), path
+        n_before, n_after = n_before + len(source), n_after + len(lean)
+    assert n_after < 0.9 * n_before
