@@ -39,6 +39,15 @@ def test_unknown_test_group_is_named(capsys: pytest.CaptureFixture[str]) -> None
     assert "no test group unti" in capsys.readouterr().err
 
 
+def test_model_hosts_none_none_named_and_some() -> None:
+    for words, hosts in (([], None), (["--model-host"], [])):
+        args = build.parse(["site", *words])
+        assert args is not None and args.model_host == hosts
+    args = build.parse(["site", "--model-host", "a.org", "b.org", "--isolation", "--check"])
+    assert args is not None and args.model_host == ["a.org", "b.org"]
+    assert args.isolation and args.check and not args.compress
+
+
 def test_options_of_drivers_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "PYTHON", Path(__file__))
     assert build.parse(["parity", "--help"]).rest == ["--help"]
