@@ -248,6 +248,17 @@ def test_file_names_that_attack_are_text(page: Page, witness: Witness) -> None:
     witness.assert_quiet()
 
 
+def test_titles_that_attack_are_text(page: Page, witness: Witness) -> None:
+    ask(page, IMAGE)
+    page.get_by_test_id("history-button").click()
+    expect(page.get_by_test_id("thread-open").first).to_contain_text("<img src=")
+    page.get_by_test_id("history-search").fill(IMAGE)
+    expect(page.get_by_test_id("thread-open")).to_have_count(1)
+    page.get_by_test_id("history-search").fill("")
+    page.get_by_test_id("history-close").click()
+    witness.assert_quiet()
+
+
 def test_errors_and_addresses_that_attack_are_text(
     page: Page, witness: Witness, site: ScriptedSite
 ) -> None:

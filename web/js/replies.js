@@ -6,6 +6,7 @@ import { announce } from "./dom.js";
 import { asFault, EngineFault } from "./engine_client.js";
 import { helpWithDevice } from "./faults.js";
 import { showPrompt, showSpeed } from "./header.js";
+import { splitThought } from "./render.js";
 import { describeStats } from "./reply.js";
 
 /** @typedef {import("./reply.js").Reply} Reply */
@@ -167,7 +168,7 @@ export class Replies {
     if (!isLive) return;
     this.#live = null;
     activity.enter("ready");
-    announce(`Reply: ${stats.text}`);
+    announce(`Reply: ${splitThought(stats.text).answer}`);
     composer.focusUnlessTouch();
   }
 
