@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from space.tools import site_builder
 from space.tools.server import SiteServer
+from tests.browser.threads_page import stored_trees
 
 pytestmark = pytest.mark.browser
 
@@ -96,6 +97,37 @@ def test_a_long_conversation_leaves_out_its_start(page: Page) -> None:
     expect(page.get_by_test_id("left-out")).to_be_visible()
     page.get_by_test_id("prompt").locator("summary").click()
     expect(page.locator("#prompt-text")).to_contain_text("User: words words")
+
+
+def limit_tokens(page: Page, count: str) -> None:
+    page.get_by_test_id("settings-button").click()
+    page.get_by_test_id("setting-maxTokens").fill(count)
+    page.get_by_test_id("settings-done").click()
+
+
+def reply_to(page: Page, asked: str, *, longer_than: int) -> str:
+    """The reply as it came, before Markdown, once that much of it is kept."""
+    for _ in range(REPLY_MS // 100):
+        page.wait_for_timeout(100)
+        for tree in stored_trees(page):
+            texts: list[str] = [node["text"] for node in tree["nodes"]]
+            if texts[0] == asked and len(texts[-1]) > longer_than and len(texts) == 2:
+                return texts[-1]
+    raise AssertionError("no such reply was kept")
+
+
+def test_a_reply_cut_at_its_limit_goes_on(page: Page) -> None:
+    limit_tokens(page, "16")
+    ask(page, "Tell me")
+    expect(page.get_by_test_id("outcome")).to_contain_text("Cut at the length limit")
+    half = reply_to(page, "Tell me", longer_than=0)
+    page.get_by_test_id("continue").click()
+    whole = reply_to(page, "Tell me", longer_than=len(half))
+    wait_until(page, "ready")
+    assert whole.startswith(half)
+    page.get_by_test_id("prompt").locator("summary").click()
+    prompt = page.locator("#prompt-text").text_content() or ""
+    assert prompt.endswith(f"User: Tell me\nAssistant: {half}")
 
 
 def test_writing_again_varies_a_greedy_reply(page: Page) -> None:

@@ -8,7 +8,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.scripted import ScriptedSite, ask, open_page, say, wait_until
-from tests.browser.threads_page import ask_edited, new_chat, panel, request, rows, settings, texts
+from tests.browser.threads_page import (
+    ask_edited,
+    new_chat,
+    panel,
+    request,
+    rows,
+    settings,
+    stored_trees,
+    texts,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -16,16 +25,17 @@ HIDE_STORAGE = "Object.defineProperty(window, 'indexedDB', {get() { throw new Er
 DEAFEN = """window.BroadcastChannel = class extends BroadcastChannel {
   constructor(name) { super(name === "rushlight-conversations" ? "nobody" : name); }
 }"""
+FILL_STORAGE = """(() => {
+  const put = IDBObjectStore.prototype.put;
+  window.isFull = true;
+  IDBObjectStore.prototype.put = function (value) {
+    if (window.isFull) throw new DOMException("full", "QuotaExceededError");
+    return put.call(this, value);
+  };
+})()"""
 NEWER_DATABASE = """new Promise((done) => {
   const request = indexedDB.open("rushlight", 99);
   request.onsuccess = () => { request.result.close(); done(true); };
-})"""
-READ_DATABASE = """new Promise((done) => {
-  const request = indexedDB.open("rushlight");
-  request.onsuccess = () => {
-    const all = request.result.transaction("trees").objectStore("trees").getAll();
-    all.onsuccess = () => { request.result.close(); done(all.result); };
-  };
 })"""
 
 
@@ -158,7 +168,7 @@ def test_two_tabs_lose_nothing(talk: Page, talk_site: ScriptedSite) -> None:
     asked = deaf.locator("[data-role=user]").last
     expect(asked.get_by_test_id("version")).to_have_text(re.compile("[12]/2"))
     deaf.close()
-    (tree,) = talk.evaluate(READ_DATABASE)
+    (tree,) = stored_trees(talk)
     said = sorted(node["text"] for node in tree["nodes"])
     assert said == sorted(["From one", "From two", "Aside", "Apart"] * 2)
     # Deleted there, it does not come back from here.
@@ -185,13 +195,13 @@ def test_nothing_is_kept_if_so_wished(talk: Page) -> None:
     expect(talk.get_by_test_id("history-where")).to_contain_text("Not kept")
     ask(talk, "For now")
     expect(rows(talk)).to_have_count(1)
-    assert talk.evaluate(READ_DATABASE) == []
+    assert stored_trees(talk) == []
     settings(talk)
     talk.get_by_test_id("setting-keep").check()
     talk.get_by_test_id("settings-done").click()
     expect(talk.get_by_test_id("history-where")).to_contain_text("Kept in this browser")
     expect(rows(talk)).to_have_count(1)
-    assert [tree["nodes"][0]["text"] for tree in talk.evaluate(READ_DATABASE)] == ["For now"]
+    assert [tree["nodes"][0]["text"] for tree in stored_trees(talk)] == ["For now"]
 
 
 def test_without_storage_the_page_says_so_and_works(tab: Page, talk_site: ScriptedSite) -> None:
@@ -214,3 +224,16 @@ def test_a_newer_page_s_database_is_left_alone(tab: Page, talk_site: ScriptedSit
     open_page(tab, talk_site)
     expect(tab.get_by_test_id("history-note")).to_contain_text("newer version of this page")
     ask(tab, "Still works")
+
+
+def test_full_storage_is_said_until_there_is_room(tab: Page, talk_site: ScriptedSite) -> None:
+    tab.add_init_script(FILL_STORAGE)
+    open_page(tab, talk_site)
+    ask(tab, "One")
+    expect(tab.get_by_test_id("history-note")).to_contain_text("no room")
+    tab.evaluate("window.isFull = false")
+    ask(tab, "Two")
+    expect(tab.get_by_test_id("history-note")).to_be_hidden()
+    tab.reload()
+    wait_until(tab, "ready")
+    expect(tab.get_by_test_id("message")).to_have_count(4)

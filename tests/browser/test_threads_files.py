@@ -98,3 +98,33 @@ def test_an_imported_text_stays_text(talk: Page) -> None:
     expect(talk.get_by_test_id("message")).to_have_count(1)
     assert texts(talk) == [title]
     assert talk.locator(".history img, .message img").count() == 0
+
+
+def test_a_long_conversation_is_drawn_to_its_end(talk: Page) -> None:
+    nodes = []
+    for i in range(240):
+        role = "user" if i % 2 == 0 else "assistant"
+        text = f"**Message {i}**\n\n" + "- a point\n" * 20 + "\n```python\nprint(1)\n```\n"
+        parent = f"n{i - 1}" if i else None
+        nodes.append({"id": f"n{i}", "parent": parent, "role": role, "text": text, "at": i})
+    data = json.dumps(threads_file(thread={"nodes": nodes})).encode()
+    talk.get_by_test_id("history-import").set_input_files(
+        {"name": "t.json", "mimeType": "application/json", "buffer": data}
+    )
+    expect(rows(talk)).to_have_count(1)
+    talk.evaluate(
+        """() => {
+          window.longest = 0;
+          new PerformanceObserver((list) => {
+            for (const { duration } of list.getEntries()) {
+              window.longest = Math.max(window.longest, duration);
+            }
+          }).observe({ type: "longtask" });
+        }"""
+    )
+    rows(talk).click()
+    expect(talk.get_by_test_id("message")).to_have_count(240)
+    expect(talk.locator("[data-role=assistant] strong")).to_have_count(120)
+    expect(talk.locator("[data-role=assistant][data-status=done]")).to_have_count(120)
+    print(f"longest task: {talk.evaluate('window.longest')} ms")
+    expect(talk.get_by_test_id("to-latest")).to_be_hidden()  # the end is in view

@@ -20,7 +20,8 @@ def test_a_stopped_reply_goes_on(talk: Page, talk_site: ScriptedSite) -> None:
     expect(reply).to_have_text("Half of it,")
     talk.get_by_test_id("stop").click()
     wait_until(talk, "ready")
-    expect(talk.get_by_test_id("outcome")).to_contain_text("Stopped")
+    expect(talk.get_by_test_id("outcome")).to_contain_text("Stopped · 3 tokens")  # it has ended
+    expect(reply).to_have_text("Half of it,")
     talk.reload()
     wait_until(talk, "ready")
     talk.get_by_test_id("continue").click()
@@ -47,6 +48,8 @@ def test_a_stop_is_at_once_and_what_comes_late_is_not_mixed_in(
     )
     print(f"click to ready: {took:.1f} ms")
     assert took < 200
+    expect(talk.get_by_test_id("outcome")).to_contain_text("0 tokens")  # the engine has ended too
+    assert texts(talk)[-1] == "No text came back."
     ask(talk, "Next")
     assert texts(talk)[-1] == "Next"
     assert [m["content"] for m in request(talk)["messages"]] == ["Next", "Next", "show the request"]

@@ -9,6 +9,14 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.scripted import ask, wait_until
 
+READ_DATABASE = """new Promise((done) => {
+  const request = indexedDB.open("rushlight");
+  request.onsuccess = () => {
+    const all = request.result.transaction("trees").objectStore("trees").getAll();
+    all.onsuccess = () => { request.result.close(); done(all.result); };
+  };
+})"""
+
 
 def panel(page: Page) -> None:
     """Open the list."""
@@ -50,3 +58,9 @@ def ask_edited(page: Page, text: str) -> None:
     page.get_by_test_id("input").press("Enter")
     expect(page.locator("[data-role=assistant][data-status=done]").last).to_contain_text(text)
     wait_until(page, "ready")
+
+
+def stored_trees(page: Page) -> list[dict[str, Any]]:
+    """What IndexedDB holds of each conversation's messages."""
+    trees: list[dict[str, Any]] = page.evaluate(READ_DATABASE)
+    return trees

@@ -12,6 +12,10 @@ import { canContinue, isWaiting, Tree } from "./tree.js";
 
 /** What a button of a message asks the page for. @typedef {"edit" | "again" | "continue"} Asked */
 
+/** Replies further from the end than this are plain text at first, and drawn bit by bit. */
+const DRAWN_AT_ONCE = 12;
+const SLICE_MS = 12;
+
 export class Chat extends EventTarget {
   #tree = new Tree();
   /** @type {Item[]} */
@@ -23,6 +27,8 @@ export class Chat extends EventTarget {
   #scroller = part("scroller");
   #toLatest = part("to-latest");
   #isFollowing = true;
+  /** @type {Reply[]} To be drawn when there is time, the last first. */
+  #later = [];
 
   constructor() {
     super();
@@ -51,6 +57,7 @@ export class Chat extends EventTarget {
     this.#tree = tree;
     this.#leftOut.clear();
     this.#items = [];
+    this.#later = [];
     this.#list.replaceChildren();
     this.sync();
     this.follow(true);
@@ -61,7 +68,11 @@ export class Chat extends EventTarget {
     const path = this.#tree.path;
     const same = path.findIndex((node, i) => !this.#isDrawn(this.#items[i], node));
     for (const { element } of this.#items.splice(same < 0 ? path.length : same)) element.remove();
-    for (const node of path.slice(this.#items.length)) this.#items.push(this.#draw(node));
+    const late = path.length - DRAWN_AT_ONCE;
+    for (let i = this.#items.length; i < path.length; i += 1) {
+      this.#items.push(this.#draw(path[i], i < late));
+    }
+    if (this.#later.length) this.#drawLater();
     this.#empty.hidden = path.length > 0;
     for (const item of this.#items) this.#showVersions(item);
     this.#showLeftOut();
@@ -74,17 +85,29 @@ export class Chat extends EventTarget {
     return item.reply ? !item.reply.isDone || item.reply.text === node.text : item.text === node.text;
   }
 
-  /** @param {MessageNode} node @returns {Item} */
-  #draw(node) {
+  /** @param {MessageNode} node @param {boolean} isLate @returns {Item} */
+  #draw(node, isLate) {
     const element = stamp(`${node.role}-template`);
     this.#list.append(element);
     if (node.role === "assistant") {
       const reply = new Reply(node, element, () => this.follow());
-      if (!isWaiting(node)) reply.finish(node.text, node.outcome ?? "");
+      if (isLate) this.#later.push(reply.asText(node.text));
+      else if (!isWaiting(node)) reply.finish(node.text, node.outcome ?? "");
       return { node, element, reply, text: "" };
     }
     showMessage(/** @type {HTMLElement} */ (element.querySelector(".body")), node.text);
     return { node, element, reply: null, text: node.text };
+  }
+
+  #drawLater() {
+    setTimeout(() => {
+      const began = performance.now();
+      while (this.#later.length && performance.now() - began < SLICE_MS) {
+        const reply = /** @type {Reply} */ (this.#later.pop());
+        if (reply.element.isConnected) reply.finish(reply.node.text, reply.node.outcome ?? "");
+      }
+      if (this.#later.length) this.#drawLater();
+    });
   }
 
   /** Where there are versions of a message: which one this is. @param {Item} item */

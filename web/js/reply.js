@@ -66,6 +66,14 @@ export class Reply {
     this.body.replaceChildren(line);
   }
 
+  /** Shows the text as it is, to be finished later. @param {string} text */
+  asText(text) {
+    this.text = text;
+    this.#isDone = true;
+    this.body.textContent = text;
+    return this;
+  }
+
   get isDone() {
     return this.#isDone;
   }
@@ -98,17 +106,19 @@ export class Reply {
    * @param {string} outcome
    */
   finish(text, outcome) {
-    if (this.element.dataset.status === "waiting") this.body.replaceChildren();
+    const { status } = this.element.dataset;
+    if (!status || status === "waiting") this.renderer.clear(); // words in its place
     this.#isDone = true;
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     this.text = text;
     this.body.classList.remove("streaming");
     this.element.dataset.status = "done";
+    this.body.querySelector(".no-text")?.remove();
     this.renderer.finish(text);
     if (!text.trim()) {
       const line = document.createElement("p");
-      line.className = "muted";
+      line.className = "muted no-text";
       line.textContent = "No text came back.";
       this.body.append(line);
     }

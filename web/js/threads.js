@@ -159,6 +159,7 @@ export class Threads extends EventTarget {
     try {
       const next = await this.#store.put(thread);
       if (next) this.#changed("put", [thread.id]);
+      if (this.note === NO_ROOM) this.#note("");
       return next;
     } catch (error) {
       console.warn("The conversation was not kept.", error);

@@ -90,8 +90,11 @@ function readThread(thread, place) {
     if (node.role === "assistant" && parent?.role !== "user") throw damaged(`${at}.role`, "is a reply to no message");
     known.set(node.id, node);
   });
+  const chosen = new Set(nodes.filter((node) => known.get(node.chosen)?.parent === node.id));
   for (const node of nodes) {
-    if (known.get(node.chosen)?.parent !== node.id) delete node.chosen;
+    const parent = known.get(node.parent);
+    if (!chosen.has(node)) delete node.chosen;
+    if (parent && !chosen.has(parent)) parent.chosen = node.id; // the newest
   }
   if (!nodes.length) throw damaged(`${place}.nodes`, "is empty");
   const first = known.get(thread.chosen);
