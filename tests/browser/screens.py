@@ -112,7 +112,7 @@ def _dialogs(page: Page) -> Iterator[str]:
     page.get_by_test_id("history-button").click()
     expect(page.get_by_test_id("thread").first).to_be_visible()
     yield "history"
-    page.get_by_test_id("history-close").click()
+    hide_history(page)
     page.get_by_test_id("settings-button").click()
     yield "settings"
     for details in page.locator("#settings-dialog summary").all():
@@ -123,6 +123,13 @@ def _dialogs(page: Page) -> Iterator[str]:
     page.get_by_test_id("model-button").click()
     yield "model"
     page.keyboard.press("Escape")
+
+
+def hide_history(page: Page) -> None:
+    """Close the list: its own button on a phone, where it covers the page; else the bar's."""
+    close = page.get_by_test_id("history-close")
+    (close if close.is_visible() else page.get_by_test_id("history-button")).click()
+    expect(page.get_by_test_id("history")).to_be_hidden()
 
 
 def _troubles(page: Page, site: ScriptedSite) -> Iterator[str]:

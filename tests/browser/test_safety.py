@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, FilePayload, Frame, Page, expect
 
+from tests.browser.screens import hide_history
 from tests.browser.scripted import ScriptedSite, ask, open_page, scripted_site, wait_until
 from tests.browser.xss_vectors import HOST, RUN, VECTORS
 
@@ -255,7 +256,7 @@ def test_titles_that_attack_are_text(page: Page, witness: Witness) -> None:
     page.get_by_test_id("history-search").fill(IMAGE)
     expect(page.get_by_test_id("thread-open")).to_have_count(1)
     page.get_by_test_id("history-search").fill("")
-    page.get_by_test_id("history-close").click()
+    hide_history(page)
     witness.assert_quiet()
 
 
