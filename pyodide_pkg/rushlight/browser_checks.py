@@ -216,19 +216,21 @@ async def continue_ids(source: Any, backend: str, options: str, on_step: OnStep)
     """A prompt's logits and its greedy continuation, with what became of the threads.
 
     ``{"ids", "n_tokens", "variant", "n_threads"}``; ``"loses"`` says how a thread is lost before
-    the second token: it "dies" with work in its hands, or the browser "ends" it. With ``"is_wide"``
-    the sessions' states lie beyond 4 GiB.
+    the second token: it "dies" with work in its hands, or the browser "ends" it. With
+    ``"beyond_gib"`` the sessions' states lie past so many GiB.
     """
     asked = json.loads(options)
     executor: Any = make_executor(backend, asked.get("n_threads", 0))
-    if asked.get("is_wide"):
-        executor.host.spare_bytes = 5 << 30
+    beyond = int(asked.get("beyond_gib", 0)) << 30
+    if beyond:
+        executor.host.spare_bytes = beyond + (1 << 30)
     model = await Model.load_async(
         JsSource(source), executor, kv_dtype="f32", variant=asked.get("variant", "exact")
     )
     try:
-        if asked.get("is_wide"):
-            assert executor.host.is_wide and executor.host.grow(4 << 30) > 0
+        if beyond:
+            assert executor.host.is_wide == (beyond >= 4 << 30)
+            assert executor.host.grow(beyond) > 0
         logits = await model.logits_async(asked["ids"])
         session, made = model.session(), list(asked["ids"])
         found = await session.run(made, "argmax")

@@ -117,9 +117,10 @@ def test_a_lost_thread_leaves_a_note_and_the_same_text(harness: Any, loses: str,
     assert why in note and "one goes on alone" in note
 
 
-def test_memory_beyond_4_gib(harness: Any) -> None:
-    """The build with 64-bit addresses; the state lies where 32 bits do not reach."""
-    answer = ask(harness, "gemma3-linear-q8q4", n_threads=2, is_wide=True)
+@pytest.mark.parametrize("beyond_gib", [2, 4])
+def test_memory_beyond_what_a_sign_and_what_32_bits_hold(harness: Any, beyond_gib: int) -> None:
+    """The state lies where a signed address would be negative, and in the 64-bit build further."""
+    answer = ask(harness, "gemma3-linear-q8q4", n_threads=2, beyond_gib=beyond_gib)
     check(answer, "gemma3-linear-q8q4")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from space.tools import site_builder
 from space.tools.server import SiteServer
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.browser
 
 WAIT_MS = 120_000
 SECRET = "tungsten-heron"
+REQUESTS: list[Request] = []
+"""What the page and its worker asked for, up to the first reply."""
 GROUPS = ["In use", "Graphics adapter", "Kernels", "Memory", "Browser", "Version and start"]
 
 
@@ -33,6 +36,7 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
         tab = context.new_page()
         tab.on("console", lambda message: print("console:", message.text))
+        context.on("request", REQUESTS.append)
         # The address is what a person may have typed too.
         tab.goto(f"{server.url}?backend=webgpu&debug=1&model={host.url}{renamed.name}")
         until(tab, "ready")
@@ -114,6 +118,16 @@ def test_the_report_holds_nothing_that_was_written(page: Page) -> None:
     assert moving.sub("", saved) == moving.sub("", text)
 
 
+def test_each_large_file_was_fetched_once(page: Page) -> None:
+    """A download with a progress bar is one download, and its ranges do not overlap."""
+    urls = [each.url for each in REQUESTS]
+    large = [url for url in urls if url.endswith((".wasm", ".whl", ".zip"))]
+    assert len(large) >= 4 and len(large) == len(set(large)), large
+    parts = [each.headers["range"] for each in REQUESTS if f"{SECRET}.gguf" in each.url]
+    bounds = sorted(tuple(map(int, part.removeprefix("bytes=").split("-"))) for part in parts)
+    assert bounds and all(a[1] < b[0] for a, b in pairwise(bounds)), bounds
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_it_fits_the_window(page: Page, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
@@ -121,7 +135,9 @@ def test_it_fits_the_window(page: Page, width: int, height: int) -> None:
     box = dock.bounding_box()
     assert box and box["x"] >= 0 and box["x"] + box["width"] <= width
     assert box["y"] + box["height"] <= height
-    wide = "e => [...e.querySelectorAll('dd, dt, p')].filter(c => c.scrollWidth > c.clientWidth + 1)"
+    wide = (
+        "e => [...e.querySelectorAll('dd, dt, p')].filter(c => c.scrollWidth > c.clientWidth + 1)"
+    )
     assert dock.evaluate(f"e => ({wide})(e).map(c => c.textContent)") == []
     assert page.get_by_test_id("input").is_visible()
 

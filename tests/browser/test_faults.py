@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from space.tools.server import SiteServer
+from tests.browser.driver import Call, ask_worker, runner
 from tests.browser.odd_gpu import FLOOR, OddSite, lose_device, odd_site
 from tests.tools.arch_files import model_bytes
 from tests.tools.faulty_models import GOLDEN, faulty_models
@@ -146,3 +147,18 @@ def test_where_no_kernel_compiles_the_cpu_is_one_click_away(tab: Page, odd: OddS
     until(tab, "ready")
     expect(tab.locator("#backend-chip")).to_have_attribute("data-backend", "cpu")
     answered(tab)
+
+
+def test_twenty_loads_leave_nothing(browser: Browser, harness_url: str) -> None:
+    """Neither buffers of the GPU nor Python's heap grow with the loads before."""
+    context = browser.new_context()
+    kept = runner(context.new_page(), harness_url, is_kept=True)
+    call = Call("reload", {"n": 5}, GOLDEN / "llama-f32.gguf")
+    try:
+        answers = [ask_worker(kept, "webgpu", [call]) for _ in range(4)]
+    finally:
+        context.close()
+    rounds = [each for answer in answers for each in answer.values[0]]
+    assert len(rounds) == 20 and all(each == rounds[0] for each in rounds)
+    assert rounds[0][0]["nBuffers"] > 10 and rounds[0][1] == {"nBuffers": 0, "bufferBytes": 0}
+    assert [answer.heap_growth_bytes for answer in answers[1:]] == [0, 0, 0]

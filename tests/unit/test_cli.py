@@ -63,7 +63,7 @@ def run(capsys):
 def test_help_names_every_command_and_gives_examples(run):
     status, out, _ = run("--help")
     assert status == 0
-    for name in ("run", "inspect", "tokenize", "embed", "logits", "parity", "bench"):
+    for name in ("run", "devices", "inspect", "tokenize", "embed", "logits", "parity", "bench"):
         assert name in out
         status, text, _ = run(name, "--help")
         assert status == 0 and f"rushlight {name} " in text

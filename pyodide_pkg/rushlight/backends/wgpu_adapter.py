@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +45,58 @@ class OpenDevice:
     min_subgroup: int
     pipelines: dict[tuple[str, tuple[tuple[str, float], ...]], Any] = field(default_factory=dict)
     """Compiled kernels by code and constants: self-tests and a model's plans share many."""
+
+
+KINDS = {
+    "DiscreteGPU": "graphics card",
+    "IntegratedGPU": "built into the processor",
+    "VirtualGPU": "of a virtual machine",
+    "CPU": "software",
+}
+"""wgpu's kinds of adapters, in words."""
+
+
+@dataclass(frozen=True)
+class FoundAdapter:
+    """An adapter of this machine, and whether and why it is the one that is used."""
+
+    name: str
+    kind: str
+    api: str
+    verdict: str
+    is_auto: bool
+
+
+def find_adapters() -> list[FoundAdapter]:
+    """Every adapter, the one in use first. Raises NoAdapterError where there is none."""
+    wgpu, picked = _request_adapter(allow_software=True)
+    with _runtime_dir():
+        found = [dict(adapter.info) for adapter in wgpu.gpu.enumerate_adapters_sync()]
+    return judged(found, dict(picked.info))
+
+
+def judged(found: Sequence[Mapping[str, Any]], picked: Mapping[str, Any]) -> list[FoundAdapter]:
+    """A verdict for each adapter by wgpu's information of all, and of the one it picked."""
+    rows = []
+    for info in sorted(found, key=lambda info: info != picked):
+        is_software = info["adapter_type"] == "CPU"
+        is_picked = info == picked
+        if is_picked and is_software:
+            verdict = "--device gpu. Auto takes the CPU instead: this adapter is software."
+        elif is_picked:
+            verdict = "--device gpu, and what auto takes: the fastest, as the driver says."
+        elif info["device"] == picked["device"]:
+            verdict = f"Not used: the same through {picked['backend_type']} is used."
+        elif is_software:
+            verdict = "Not used: it is software."
+        else:
+            verdict = f"Not used: the driver prefers {picked['device']} where speed is asked for."
+        kind = KINDS.get(str(info["adapter_type"]), "of a kind that the driver does not tell")
+        is_auto = is_picked and not is_software
+        rows.append(
+            FoundAdapter(str(info["device"]), kind, str(info["backend_type"]), verdict, is_auto)
+        )
+    return rows
 
 
 def open_device(*, allow_software: bool, floor: bool) -> OpenDevice:

@@ -1,4 +1,4 @@
-"""The command line: ``rushlight run | inspect | tokenize | logits | parity | bench``.
+"""The command line: ``rushlight run | devices | inspect | tokenize | logits | parity | bench``.
 
 One module per family of commands; ``app`` assembles them. Needs the ``native`` extra.
 """

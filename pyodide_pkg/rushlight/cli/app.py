@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import bench, embed, inspect, parity, run, tokens
+from . import bench, devices, embed, inspect, parity, run, tokens
 
 app = typer.Typer(
     name="rushlight",
@@ -42,6 +42,7 @@ def _root(
 
 
 app.command("run")(run.run_command)
+app.command("devices")(devices.devices_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("tokenize")(tokens.tokenize_command)
 app.command("embed")(embed.embed_command)
