@@ -60,7 +60,7 @@ def hub() -> Iterator[FakeHub]:
 def page(browser: Browser, site: ScriptedSite, hub: FakeHub) -> Iterator[Page]:
     """The page with its model dialog open, and the hub in the place of the public one."""
     site.model()
-    context = browser.new_context(service_workers="block")
+    context = browser.new_context(service_workers="block", reduced_motion="reduce")
     listed = {
         "hub": hub.url,
         "models": [
@@ -157,14 +157,7 @@ def test_a_token_is_kept_only_if_asked(page: Page, site: ScriptedSite, hub: Fake
 
 
 def test_a_verdict_offers_what_fits(page: Page, site: ScriptedSite) -> None:
-    fault = {
-        "code": "will_not_fit",
-        "message": "The model will not fit: it takes 2.1 GB.",
-        "hint": "With a context of 2,048 tokens it fits.",
-        "fit": {"context": 2048, "canForce": True},
-        "isModelKept": True,
-    }
-    site.model(fault=fault)
+    site.model(fault=TOO_LARGE)
     page.get_by_test_id("catalogue-model").first.click()
     alert = page.get_by_test_id("alert")
     expect(alert).to_contain_text("will not fit")
@@ -173,13 +166,23 @@ def test_a_verdict_offers_what_fits(page: Page, site: ScriptedSite) -> None:
     site.model(echoes_options=True)
     page.get_by_test_id("alert-remedy").click()
     expect(page.get_by_test_id("notes")).to_contain_text('"context":2048')
-    site.model(fault=fault)
+    site.model(fault=TOO_LARGE)
     page.get_by_test_id("model-button").click()
     page.get_by_test_id("catalogue-model").first.click()
     expect(alert).to_contain_text("will not fit")
     site.model(echoes_options=True)
     page.get_by_test_id("alert-retry").click()
     expect(page.get_by_test_id("notes")).to_contain_text('"isForced":true')
+
+
+TOO_LARGE = {
+    "code": "will_not_fit",
+    "message": "The model will not fit: it takes 1.1 GB (600 MB for the weights, 400 MB for a context"
+    " of 4,096 tokens, 50 MB to work in), and the device refused that much.",
+    "hint": "With a context of 2,048 tokens it fits.",
+    "fit": {"context": 2048, "canForce": True},
+    "isModelKept": True,
+}
 
 
 def files(*names: str) -> list[dict[str, object]]:
@@ -232,3 +235,7 @@ def test_screens(
     type_address(page, hub.repo)
     expect(page.get_by_test_id("token-form")).to_be_visible()
     shot("token")
+    site.model(fault=TOO_LARGE)
+    page.get_by_test_id("catalogue-model").first.click()
+    expect(page.get_by_test_id("alert")).to_be_visible()
+    page.screenshot(path=SHOTS / f"models-verdict-{name}.png")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.tools.faulty_host import FaultyHost
 from tests.tools.faulty_models import GOLDEN
@@ -94,7 +94,13 @@ def test_a_file_that_changed_on_its_host_starts_anew(
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"), [("html", "page"), ("no_cors", "Cannot read"), ("changed", "has changed")]
+    ("fault", "words"),
+    [
+        ("html", "page"),
+        ("no_cors", "Cannot read"),
+        ("changed", "has changed"),
+        ("long", "were asked for"),
+    ],
 )
 def test_a_lasting_fault_is_named_and_heals_later(
     tab: Page, site_url: str, host: FaultyHost, fault: str, words: str
@@ -152,6 +158,59 @@ def without_opfs(route: Any) -> None:
     answer = route.fetch()
     body = answer.text().replace("navigator.storage.getDirectory()", "Promise.reject()")
     route.fulfill(response=answer, body=body)
+
+
+QUOTA = ("navigator.storage.estimate()", "Promise.resolve({ usage: 0, quota: 1000000 })")
+FULL = ("if (this.data.write(", "if (this.data.getSize() > 1e6 || this.data.write(")
+FULL_ONCE = (
+    "if (this.data.write(",
+    "if (!self.wasFull && (self.wasFull = true) || this.data.write(",
+)
+
+
+def patch_store(page: Page, change: tuple[str, str]) -> None:
+    """The store in a browser whose disk is short of room."""
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        body = response.text().replace(*change)
+        assert change[1] in body
+        route.fulfill(response=response, body=body)
+
+    page.context.route("**/storage/model_store.js", answer)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(QUOTA, "there is room for 1 MB"), (FULL, "there is no room for it")]
+)
+def test_a_full_disk_means_no_storage(
+    tab: Page, site_url: str, host: FaultyHost, change: tuple[str, str], words: str
+) -> None:
+    patch_store(tab, change)
+    load(tab, site_url, host)
+    expect(tab.get_by_test_id("notes")).to_contain_text(words)
+    chats(tab)
+
+
+def test_the_least_recently_used_model_makes_room(
+    browser: Browser, site_url: str, host: FaultyHost
+) -> None:
+    context = browser.new_context(service_workers="block")
+    page = context.new_page()
+    for query in ("?old", "?new"):
+        page.goto(f"{site_url}?backend=cpu&model={host.url}{query}")
+        page.wait_for_selector("body[data-state=ready]", timeout=START_MS)
+    patch_store(page, FULL_ONCE)
+    load(page, site_url, host)
+    expect(page.get_by_test_id("notes")).to_contain_text("To make room, model.gguf was deleted")
+    page.get_by_test_id("model-button").click()
+    expect(page.get_by_test_id("stored-list").locator("li")).to_have_count(2)
+    context.unroute_all()
+    host.requests.clear()
+    page.goto(f"{site_url}?backend=cpu&model={host.url}?new")
+    page.wait_for_selector("body[data-state=ready]", timeout=START_MS)
+    assert host.n_fetched <= 64, "the newer of the two is still there"
+    context.close()
 
 
 def test_two_tabs_load_one_model(

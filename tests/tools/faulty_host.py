@@ -11,7 +11,7 @@ from types import TracebackType
 
 FAULTS = (
     "none", "cut", "short", "html", "no_range", "changed", "busy", "too_many", "slow", "redirect",
-    "no_cors", "down", "no_etag",
+    "no_cors", "down", "no_etag", "long",
 )  # fmt: skip
 
 
@@ -87,9 +87,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(302, b"", {"Location": host.url + "?moved"})
         if fault == "html":
             return self._reply(200, b"<!doctype html><title>Sign in</title>", {})
+        told = size + 5000 if fault == "long" else size
         ranged = bool(found) and fault != "no_range"
         body = host.data[first : last + 1] if ranged else host.data
-        fields = {"Content-Range": f"bytes {first}-{last}/{size}"} if ranged else {}
+        fields = {"Content-Range": f"bytes {first}-{last}/{told}"} if ranged else {}
         if fault != "no_etag":
             fields["ETag"] = '"two"' if fault == "changed" else f'"{host.version}"'
         self._reply(206 if ranged else 200, body, fields, fault)

@@ -83,6 +83,8 @@ class JsSource:
 
     async def open_part(self, name: str) -> JsSource:
         """Another file of the same model, from where this one is."""
+        if not hasattr(self.js, "openPart"):
+            raise SourceError(f"{name} was not given.", code="not_found")
         with js_errors():
             return JsSource(await self.js.openPart(name))
 
