@@ -46,12 +46,9 @@ def fit_prompt(
     continues = messages[-1:] != [] and messages[-1].get("role") == "assistant"
 
     def build(chosen: Sequence[Message], with_examples: bool) -> ChatPrompt:
+        goes_on = continues and chosen[-1] is messages[-1]
         return build_prompt(
-            chosen,
-            metadata,
-            tokenizer,
-            with_examples=with_examples,
-            continues=continues and chosen[-1] is messages[-1],
+            chosen, metadata, tokenizer, with_examples=with_examples, continues=goes_on
         )
 
     system = [m for m in messages if m.get("role") == "system"]
