@@ -292,13 +292,24 @@ async def run_case(
         executor.close()
 
 
+_references: dict[str, NDArray[Any]] = {}
+"""Answers of the reference so far: one case is for many variants, and numpy is slow in a page."""
+
+
+async def _reference(op: OpDef, case: Case, model: CaseModel, want: Any) -> NDArray[Any]:
+    key = f"{op.name} {case}"
+    if key not in _references:
+        _references[key] = await run_case(model, NumpyExecutor(), want)
+    return _references[key]
+
+
 async def check_case(
     op: OpDef, case: Case, make_executor: Callable[[], Executor], variant: str = "auto"
 ) -> CaseResult:
     """Run one case on a backend and on the reference, and compare."""
     model = build_case(op, case)
     want = "argmax" if op.name == "argmax" else "logits"
-    expected = np.asarray(await run_case(model, NumpyExecutor(), want), np.float64)
+    expected = np.asarray(await _reference(op, case, model, want), np.float64)
     got = np.asarray(await run_case(model, make_executor(), want, variant), np.float64)
     limit = max(case.nmse, product_tolerance(op, model, variant))
     if got.shape != expected.shape:
