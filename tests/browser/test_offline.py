@@ -63,13 +63,15 @@ def show(page: Page, url: str, selector: str = READY) -> None:
 
 
 def chat(page: Page) -> str:
+    done = page.locator("[data-role=assistant][data-status=done]")
+    n_before = done.count()
     page.get_by_test_id("settings-button").click()
     page.get_by_test_id("setting-maxTokens").fill("4")
     page.get_by_test_id("settings-done").click()
     page.get_by_test_id("input").fill("Hi")
     page.get_by_test_id("input").press("Enter")
-    reply = page.locator("[data-role=assistant][data-status=done] .body")
-    return reply.inner_text(timeout=START_MS)
+    done.nth(n_before).wait_for(timeout=START_MS)
+    return done.nth(n_before).get_by_test_id("outcome").inner_text()
 
 
 def wait_until_kept(page: Page) -> None:
@@ -103,7 +105,7 @@ def test_without_its_host_the_page_loads_and_its_model_chats(
     with opened(browser) as (context, page):
         with plain_host(small_site) as server:
             show(page, f"{server.url}?backend=cpu&threads=2")
-            assert chat(page)
+            assert "token" in chat(page)
             wait_until_kept(page)
             asked = [urlsplit(url).path for url in server.requests]
             assert asked.count(f"/{PREFIX}") == 3, "the page, its one reload, and the copy"
@@ -111,7 +113,7 @@ def test_without_its_host_the_page_loads_and_its_model_chats(
         show(again, f"{server.url}?backend=cpu&threads=2")
         assert again.evaluate("crossOriginIsolated")
         expect(again.get_by_test_id("backend-chip")).to_have_text("CPU · 2 threads")
-        assert chat(again)
+        assert "token" in chat(again)
         words, counts, origins = logged(again)
         assert origins == {"offline copy"}
         assert words == f"{counts.total()} requests, all to this site."
@@ -233,14 +235,18 @@ def test_isolated_by_the_service_worker_with_a_model_of_another_host(
         documents = [i for i, path in enumerate(server.requests) if "&threads" in path]
         assert len(documents) == 2, "one reload"
         words, counts, origins = logged(page)
+        n_all = counts.total()
         here = f"{urlsplit(server.url).scheme}://{urlsplit(server.url).netloc}"
         seen = Counter(here + path for path in server.requests[documents[-1] :])
         other = urlsplit(host.url).netloc
         of_other = {url for url in counts if urlsplit(url).netloc == other}
         assert of_other == {host.url, f"{host.url}?moved"}
         assert sum(counts.pop(url) for url in of_other) == len(host.requests) > 1
+        for log in (counts, seen):  # when the browser looks for a new one is its own business
+            del log[f"{server.url}service_worker.js"]
         assert counts == seen
-        n_here, n_other = seen.total(), len(host.requests)
+        n_other = len(host.requests)
+        n_here = n_all - n_other
         assert words == f"{n_here} requests to this site, and {n_other} to {other} for the model."
         assert origins == {"network", "sent on to"}
 

@@ -79,13 +79,15 @@ def _start(page: Page, address: str, has_model: bool, tell: Callable[[str], None
 
 def _chat(page: Page) -> int:
     """Asks for a short reply and gives its length in tokens."""
+    done = page.locator("[data-role=assistant][data-status=done]")
+    n_before = done.count()  # a conversation from before comes back with the page
     page.get_by_test_id("settings-button").click()
     page.get_by_test_id("setting-maxTokens").fill("8")
     page.get_by_test_id("settings-done").click()
     page.get_by_test_id("input").fill("Hello")
     page.get_by_test_id("input").press("Enter")
-    page.wait_for_selector("[data-role=assistant][data-status=done]", timeout=REPLY_MS)
-    outcome = page.get_by_test_id("outcome").last.inner_text()
+    done.nth(n_before).wait_for(timeout=REPLY_MS)
+    outcome = done.nth(n_before).get_by_test_id("outcome").inner_text()
     found = re.search(r"(\d+) tokens?\b", outcome)
     if found is None or not int(found[1]):
         raise SiteError(f"no reply came: {outcome or page.get_by_test_id('alert').inner_text()}")
