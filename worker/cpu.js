@@ -5,13 +5,13 @@ import { canReserve, KernelMemory, maxMemoryBytes } from "./cpu_memory.js";
 import { bestBuild, fetchKernels, withoutSharing } from "./cpu_module.js";
 import { Pool } from "./cpu_pool.js";
 import { Failure } from "./failure.js";
-import { Pacer } from "./pacer.js";
-import { takePieces } from "./pieces.js";
+import { Pacer, events } from "./pacer.js";
+import { readPieces, takePieces } from "./pieces.js";
 import { BlobSource } from "./sources.js";
 
 /** @typedef {import("./sources.js").ByteSource} ByteSource */
 /** @typedef {import("./cpu_memory.js").Address} Address */
-/** @typedef {[address: number, part: number, offset: number, nBytes: number]} Upload */
+/** @typedef {import("./pieces.js").Upload} Upload */
 /**
  * @typedef {object} KernelExports
  * @property {(control: Address, first: number, stop: number) => number} run 0, or what went wrong.
@@ -19,9 +19,12 @@ import { BlobSource } from "./sources.js";
  * @property {WebAssembly.Global} __stack_pointer
  */
 
-const PIECE_BYTES = 16 << 20;
 const MAX_THREADS = 16;
 const ONE = Uint8Array.of(1, 0, 0, 0);
+/** A token's step that takes no longer is one range. */
+const TOKEN_TARGET_MS = 50;
+/** So often, at least, events are let in between tokens: a stop is among them. */
+const EVENTS_MS = 100;
 
 /** Two logical processors are mostly one core, and one core is one thread. */
 function defaultThreads() {
@@ -97,6 +100,8 @@ export class CpuModel {
   #tokenPacer = new Pacer(0);
   #chunkPacer = new Pacer(0);
   #isCancelled = false;
+  /** When events were last let in. */
+  #heardAt = 0;
 
   /**
    * @param {CpuDevice} device
@@ -108,8 +113,7 @@ export class CpuModel {
     /** @type {string[]} Visible fall-backs. */
     this.notes = [];
     this.nThreads = this.#allowed(nThreads);
-    /** Ranges run, and their milliseconds. */
-    this.ranges = 0;
+    /** Milliseconds spent in the kernels. */
     this.kernelMs = 0;
   }
 
@@ -159,7 +163,7 @@ export class CpuModel {
     this.#control = control;
     this.#nThreadsAt = nThreadsAt;
     this.#stoppingAt = stoppingAt;
-    this.#tokenPacer = new Pacer(nCalls);
+    this.#tokenPacer = new Pacer(nCalls, TOKEN_TARGET_MS);
     this.#chunkPacer = new Pacer(nCalls);
     const members = stacks.map((stack, i) => ({
       module,
@@ -200,6 +204,11 @@ export class CpuModel {
     return this.memory.read(address, nBytes);
   }
 
+  /** @param {number} address @returns The signed integer there. */
+  readInt(address) {
+    return this.memory.readInt(address);
+  }
+
   /** @param {number} nBytes @returns The address of as many more bytes, zeros. */
   grow(nBytes) {
     return this.memory.grow(nBytes);
@@ -220,9 +229,36 @@ export class CpuModel {
   }
 
   /**
-   * Runs calls of the program in ranges of about 30 ms, with the event loop free in between. If a
-   * thread dies, the pool is dropped with a note and all is run again, by this thread alone: a range
-   * may have overwritten what it began with. Throws Failure "cancelled".
+   * Runs calls for one token without a pause, where they are known to be short: waiting for a promise
+   * costs Python more than all else in a step.
+   * @param {number} first @param {number} stop @returns Whether they were run; if not, `run` has to.
+   */
+  runNow(first, stop) {
+    const began = performance.now();
+    if (began - this.#heardAt > EVENTS_MS || this.#pool.failure) return false;
+    if (this.#tokenPacer.endOfSubmit(first, stop) < stop) return false;
+    return this.#runRange(this.#tokenPacer, first, stop, 1);
+  }
+
+  /**
+   * @param {Pacer} pacer @param {number} first @param {number} stop @param {number} nTokens
+   * @returns False: a thread was lost, the pool is dropped, and all must be run again.
+   */
+  #runRange(pacer, first, stop, nTokens) {
+    const control = this.memory.address(this.#control);
+    const began = performance.now();
+    const fault = /** @type {KernelExports} */ (this.#kernels).run(control, first, stop);
+    const elapsed = performance.now() - began;
+    this.kernelMs += elapsed;
+    if (fault) this.#dropPool("it no longer answers");
+    else pacer.measured(first, stop, elapsed, nTokens);
+    return !fault;
+  }
+
+  /**
+   * Runs calls of the program in ranges of about 30 ms (50 for one token), with the event loop free
+   * in between. If a thread dies, the pool is dropped with a note and all is run again, by this
+   * thread alone: a range may have overwritten what it began with. Throws Failure "cancelled".
    * @param {number} first
    * @param {number} stop Past the last call
    * @param {number} nTokens What the time of a call grows with.
@@ -230,22 +266,15 @@ export class CpuModel {
    */
   async run(first, stop, nTokens) {
     this.#isCancelled = false;
+    this.#heardAt = performance.now(); // Python's wait for this promise lets events in
     const pacer = nTokens > 1 ? this.#chunkPacer : this.#tokenPacer;
     for (let at = first; ; ) {
-      const control = this.memory.address(this.#control);
       if (this.#pool.failure) this.#dropPool(this.#pool.failure);
       const end = pacer.endOfSubmit(at, stop, nTokens);
-      const began = performance.now();
-      const fault = /** @type {KernelExports} */ (this.#kernels).run(control, at, end);
-      const elapsed = performance.now() - began;
-      this.kernelMs += elapsed;
-      this.ranges++;
-      if (fault) {
-        this.#dropPool("it no longer answers");
+      if (!this.#runRange(pacer, at, end, nTokens)) {
         at = first;
         continue;
       }
-      pacer.measured(at, end, elapsed, nTokens);
       at = end;
       if (at >= stop) return this.notes.length;
       await events();
@@ -268,29 +297,4 @@ export class CpuModel {
     this.#memory = null;
     this.#kernels = null;
   }
-}
-
-/**
- * Starts the read of a piece each time it is asked for one.
- * @param {Upload[]} uploads
- * @param {ByteSource[]} sources
- * @returns {Generator<{address: number, data: Promise<Uint8Array<ArrayBuffer>>}, undefined>}
- */
-function* readPieces(uploads, sources) {
-  for (const [address, part, offset, nBytes] of uploads) {
-    for (let at = 0; at < nBytes; at += PIECE_BYTES) {
-      const n = Math.min(PIECE_BYTES, nBytes - at);
-      yield { address: address + at, data: sources[part].read(offset + at, n) };
-    }
-  }
-}
-
-const channel = new MessageChannel();
-
-/** Lets waiting events in, without the 4 ms that a nested timer takes. */
-function events() {
-  return new Promise((resolve) => {
-    channel.port1.onmessage = resolve;
-    channel.port2.postMessage(null);
-  });
 }

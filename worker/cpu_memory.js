@@ -85,6 +85,11 @@ export class KernelMemory {
     return new Uint8Array(this.#memory.buffer, address, nBytes).slice();
   }
 
+  /** @param {number} address */
+  readInt(address) {
+    return new Int32Array(this.#memory.buffer, address, 1)[0];
+  }
+
   /** @param {number} nBytes @returns The address of as many more bytes, zeros. */
   grow(nBytes) {
     const nPages = this.address(Math.ceil(nBytes / PAGE_BYTES));

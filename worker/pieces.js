@@ -1,9 +1,12 @@
 // @ts-check
 /** Reads a model's bytes piece by piece, one ahead of the one in hand. */
 
+/** @typedef {import("./sources.js").ByteSource} ByteSource */
 /** @typedef {{data: Promise<Uint8Array<ArrayBuffer>>}} Piece Its read begins when it is asked for. */
+/** @typedef {[address: number, part: number, offset: number, nBytes: number]} Upload */
 
 const PROGRESS_MS = 100;
+const PIECE_BYTES = 16 << 20;
 
 /**
  * @template {Piece} P
@@ -29,4 +32,19 @@ export async function takePieces(pieces, total, take, onProgress) {
     }
   }
   onProgress(done, total);
+}
+
+/**
+ * Starts the read of a piece each time it is asked for one.
+ * @param {Upload[]} uploads
+ * @param {ByteSource[]} sources
+ * @returns {Generator<{address: number, data: Promise<Uint8Array<ArrayBuffer>>}, undefined>}
+ */
+export function* readPieces(uploads, sources) {
+  for (const [address, part, offset, nBytes] of uploads) {
+    for (let at = 0; at < nBytes; at += PIECE_BYTES) {
+      const n = Math.min(PIECE_BYTES, nBytes - at);
+      yield { address: address + at, data: sources[part].read(offset + at, n) };
+    }
+  }
 }

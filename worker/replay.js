@@ -46,6 +46,8 @@ export class GpuModel {
     this.submits = 0;
     /** Milliseconds spent in `run`; what a step takes beyond that is Python's. */
     this.runMs = 0;
+    /** Of `runMs`, waiting for the GPU; the rest is JavaScript's. */
+    this.waitMs = 0;
     /** @type {DispatchTimer | null} While a reply is profiled. */
     this.timer = null;
     this.plans = program.plans.map((plan) => ({
@@ -195,8 +197,11 @@ export class GpuModel {
     const plan = this.plans[planIndex];
     const state = this.states.get(handle);
     if (!state) throw new Failure("device", `There is no session state ${handle}.`);
-    const failed = await state.allocated;
-    if (failed) throw outOfDeviceMemory(failed.message);
+    if (state.allocated) {
+      const failed = await state.allocated;
+      if (failed) throw outOfDeviceMemory(failed.message);
+      state.allocated = null;
+    }
     const groups = bindGroupsOf(this, state, planIndex);
     const { queue } = gpu.device;
     const input = /** @type {GPUBuffer} */ (this.buffers.get("input"));
@@ -211,7 +216,9 @@ export class GpuModel {
       const ranges = isLast ? [at, end, tailStart, tailStop] : [at, end];
       const commands = this.#encode(plan, groups, ranges, isLast ? nRepeats : 1, read, readBytes);
       queue.submit([commands]);
+      const submitted = performance.now();
       const result = await gpu.settle(read ? this.#read(want, readBytes) : queue.onSubmittedWorkDone());
+      this.waitMs += performance.now() - submitted;
       await this.timer?.collect();
       if (end > at) plan.pacer.measured(at, end, performance.now() - began);
       gpu.check();

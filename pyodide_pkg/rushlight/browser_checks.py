@@ -291,6 +291,19 @@ async def measure_round(
 
 
 @enveloped
+async def step_costs(source: Any, backend: str, options: str, on_step: OnStep) -> list[Any]:
+    """What a decode step costs (``{"n_tokens", "n_ctx"}``), as ``StepCost`` fields."""
+    from .bench_steps import step_costs_async
+
+    asked = json.loads(options)
+    model = await open_model(source, backend, n_ctx=asked["n_ctx"])
+    try:
+        return [cost.to_json() for cost in await step_costs_async(model, asked["n_tokens"])]
+    finally:
+        model.close()
+
+
+@enveloped
 async def check_draws(source: Any, backend: str, options: str, on_step: OnStep) -> dict[str, Any]:
     """A model's tokens in pairs that must be equal, and what they cost.
 

@@ -7,6 +7,7 @@ settings need more, and ``keep`` says so instead of guessing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ class SampleInputs:
     penalty: float = 1.0
     mask: U32 | None = None
 
+    @cached_property
     def words(self) -> U32:
         """The device's copy: two head rows of four words, then a row per changed id."""
         rows = np.zeros((2 + len(self.ids), 4), np.uint32)
@@ -78,10 +80,12 @@ class Candidates:
     @property
     def best(self) -> int:
         """The most likely id, the lowest on a tie; -1 if none may be drawn."""
-        index = int(np.argmax(self.logits)) if self.logits.size else -1
-        if index < 0 or self.logits[index] <= LOWEST:
+        if not self.logits.size:
             return -1
-        return index if self.ids is None else int(self.ids[index])
+        index = int(np.argmax(self.logits)) if self.ids is None else 0
+        if self.logits[index] <= LOWEST:
+            return -1
+        return index if self.ids is None else int(self.ids[0])
 
 
 def all_candidates(logits: F32, inputs: SampleInputs) -> Candidates:

@@ -47,7 +47,7 @@ class Decoder:
 
     def __init__(self, session: Session, sampler: Sampler, turn: int, ahead: RunAhead) -> None:
         self._session, self._sampler, self._turn = session, sampler, turn
-        self._ahead = ahead
+        self._ahead, self._is_plain = ahead, sampler.is_plain_argmax
         self._made: deque[int] = deque()
 
     async def first(
@@ -59,7 +59,7 @@ class Decoder:
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """The token after ``ids``, which end ``history``; None if cancelled between chunks."""
-        if self._sampler.is_plain_argmax:
+        if self._is_plain:
             best = await self._session.run(
                 ids, "argmax", turn=self._turn, progress=progress, is_cancelled=is_cancelled
             )
@@ -73,15 +73,14 @@ class Decoder:
         )
         return None if found is None else self._sampler.draw(found)
 
-    async def following(self, token: int, history: Sequence[int], n_wanted: int) -> int | None:
+    async def following(self, token: int, history: Sequence[int], n_wanted: int) -> int:
         """The token after ``token``, of which at most ``n_wanted`` more are wanted."""
+        if not self._is_plain:
+            inputs = self._sampler.inputs(history)
+            return self._sampler.draw(await self._session.draw_from(token, inputs, self._turn))
         if not self._made:
-            n_steps = self._ahead.n_steps(n_wanted) if self._sampler.is_plain_argmax else 1
+            n_steps = self._ahead.n_steps(n_wanted)
             began = perf_counter()
-            if n_steps == 1:
-                made = await self.first([token], history)
-                self._ahead.measured(1, (perf_counter() - began) * 1e3)
-                return made
             self._made.extend(await self._session.run_ahead(token, n_steps, self._turn))
             self._ahead.measured(n_steps, (perf_counter() - began) * 1e3)
         self._session.accept(token, self._turn)

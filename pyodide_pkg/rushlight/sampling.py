@@ -12,6 +12,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,16 @@ class Sampler:
 
         Bit i of ``mask``'s words allows id i; without a mask every id is allowed.
         """
+        if mask is None and not self.params.has_penalty:
+            return self._fixed
+        return self._inputs(history, mask)
+
+    @cached_property
+    def _fixed(self) -> SampleInputs:
+        """The inputs of every draw where what was said does not matter."""
+        return self._inputs((), None)
+
+    def _inputs(self, history: Sequence[int], mask: NDArray[np.uint32] | None) -> SampleInputs:
         params, ids = self.params, self._biased
         seen = counted = np.zeros(0, np.int64)
         if params.has_penalty:

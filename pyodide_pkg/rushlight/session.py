@@ -162,7 +162,17 @@ class Session:
         self._check_turn(turn)
         made = await self._model.executor.run_ahead(self._state, token, len(self.tokens), n_steps)
         self._check_turn(turn)
-        return [int(i) for i in made]
+        return made
+
+    async def draw_from(self, token: int, inputs: SampleInputs, turn: int) -> Candidates:
+        """Append one token; the candidates for the one after it. ``run`` without its chunks."""
+        self._check_turn(turn)
+        found = await self._model.executor.candidates(
+            self._state, (token,), len(self.tokens), inputs
+        )
+        self._check_turn(turn)
+        self.tokens.append(token)
+        return found
 
     def accept(self, token: int, turn: int) -> None:
         """Take a token that the device already holds as the next one."""

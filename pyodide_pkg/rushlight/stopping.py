@@ -28,6 +28,8 @@ class StopMatcher:
         """Take the next piece; return (text that may be shown now, whether the reply has ended)."""
         if self.stopped:
             return "", True
+        if not self._stops:
+            return self._trim(text), False
         buffer = self._held + text
         matches = [(at + len(s), at) for s in self._stops if (at := buffer.find(s)) >= 0]
         if matches:

@@ -1,6 +1,8 @@
 // @ts-check
 /** Lets a test run jobs in a worker of its own: `await run(job, options)` from Playwright. */
 
+import * as Comlink from "../vendor/comlink.mjs";
+
 const status = /** @type {HTMLElement} */ (document.getElementById("status"));
 
 /** @type {Worker | null} The one that `keep` has started. */
@@ -36,4 +38,28 @@ async function run(job, options) {
 /** @param {string} job @param {Record<string, unknown>} options One more job of the same worker. */
 const keep = (job, options) => ask((kept ??= newWorker()), job, options);
 
-Object.assign(window, { run, keep });
+const HEARD = ["boot", "loadModel", "chat"];
+
+/**
+ * Calls methods of the page's own worker, a fresh one, one after the other.
+ * @param {[method: string, ...given: unknown[]][]} calls Without their callbacks.
+ * @returns Each answer, when it came, and what its callback heard and when: in ms from the start.
+ */
+async function talk(calls) {
+  const began = performance.now();
+  const worker = new Worker(new URL("../worker/worker.js", import.meta.url), { type: "module" });
+  const api = /** @type {any} */ (Comlink.wrap(worker));
+  const answers = [];
+  for (const [method, ...given] of calls) {
+    /** @type {[ms: number, event: unknown][]} */
+    const events = [];
+    const hear = (/** @type {unknown} */ event) => void events.push([performance.now() - began, event]);
+    const more = HEARD.includes(method) ? [Comlink.proxy(hear)] : [];
+    const answer = await api[method](...given, ...more);
+    answers.push({ answer, events, ms: performance.now() - began });
+  }
+  worker.terminate();
+  return answers;
+}
+
+Object.assign(window, { run, keep, talk });

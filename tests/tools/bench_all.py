@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +21,28 @@ from rushlight.cli.common import print_table
 from space.tools import machine
 from tests.tools.parity_all import BACKENDS, _backends, default_model, is_hardware_gpu
 
+OTHERS = {
+    "kernels": "time every op case instead",
+    "peers": "measure llama.cpp beside us",
+    "scaling": "plot time over length",
+    "start": "time a fresh worker's first token, step by step",
+    "steps": "count what a token costs the host, in the page and natively",
+}
+"""What else there is to measure, each by a program of its own."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the measurements; give the exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
-    if "--kernels" in given:
-        from tests.tools import bench_kernels
-
-        return bench_kernels.main([word for word in given if word != "--kernels"])
-    if "--peers" in given:
-        from tests.tools import bench_peers
-
-        return bench_peers.main([word for word in given if word != "--peers"])
-    if "--scaling" in given:
-        from tests.tools import bench_scaling
-
-        return bench_scaling.main([word for word in given if word != "--scaling"])
+    for name in OTHERS:
+        if f"--{name}" in given:
+            other: Any = import_module(f"tests.tools.bench_{name}")
+            status: int = other.main([word for word in given if word != f"--{name}"])
+            return status
     parser = argparse.ArgumentParser(prog="python build.py bench", description=__doc__)
-    parser.add_argument("--kernels", action="store_true",
-                        help="time every op case instead; options: bench_kernels.py")  # fmt: skip
-    parser.add_argument("--peers", action="store_true",
-                        help="measure llama.cpp beside us; options: bench_peers.py")  # fmt: skip
-    parser.add_argument("--scaling", action="store_true",
-                        help="plot time over length; options: bench_scaling.py")  # fmt: skip
+    for name, words in OTHERS.items():
+        text = f"{words}; options: bench_{name}.py"
+        parser.add_argument(f"--{name}", action="store_true", help=text)
     parser.add_argument("--model", metavar="FILE", help="default: Gemma 3 270M")
     parser.add_argument("--backends", type=_backends, default=BACKENDS, metavar="A,B",
                         help=f"of {', '.join(BACKENDS)} (default: all)")  # fmt: skip

@@ -174,7 +174,7 @@ def draw(
     mask = rng.integers(0, 2**32, -(-n // 32), dtype=np.uint32) if masked else None
     cuts = Cuts(temperature, 40, 1.0, 0.0)
     inputs = SampleInputs(cuts, ids, bias, minus, repeats, 1.3, mask)
-    sample, y, best = b.put(inputs.words()), b.new(x.shape), b.new((4 + 2 * N_CANDIDATES,))
+    sample, y, best = b.put(inputs.words), b.new(x.shape), b.new((4 + 2 * N_CANDIDATES,))
     mask_at = b.put(mask) if mask is not None else 0
     calls: list[Call] = [
         ("penalize", {"x": b.put(x), "sample": sample, "mask": mask_at, "y": y, "n_cols": n}),

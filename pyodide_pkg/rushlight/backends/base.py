@@ -75,7 +75,10 @@ class RunStats:
     """Draws that no candidates decided, so that every logit was read."""
     host_ms: float = 0.0
     device_ms: float = 0.0
-    """Of ``host_ms``, what a page's JavaScript and its GPU took; the rest is Python's own."""
+    """Of ``host_ms``, what the device and the calls that drive it took (JavaScript in a page, wgpu
+    natively); the rest is Python's own."""
+    wait_ms: float = 0.0
+    """Of ``device_ms``, waiting for the device; the rest is those calls."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
 
 
@@ -135,10 +138,8 @@ class Executor(Protocol):
         The candidates decide ``inputs.cuts`` (``keep``): where the best few do not, they are all.
         """
 
-    async def run_ahead(
-        self, state: Any, token: int, position: int, n_steps: int
-    ) -> NDArray[np.int32]:
-        """Greedy steps from ``token`` at ``position``, each fed the one before: int32 [n_steps].
+    async def run_ahead(self, state: Any, token: int, position: int, n_steps: int) -> list[int]:
+        """Greedy steps from ``token`` at ``position``, each fed the one before.
 
         The state then holds what every step but the last gave; rewind if fewer are wanted.
         """
@@ -152,11 +153,11 @@ class Executor(Protocol):
 
 async def one_by_one(
     executor: Executor, state: Any, token: int, position: int, n_steps: int
-) -> NDArray[np.int32]:
+) -> list[int]:
     """``Executor.run_ahead`` where a step is fed by hand: for devices that gain nothing by it."""
     made = [token]
     for step in range(n_steps):
         best = await executor.forward(state, made[-1:], position + step, [0], "argmax")
         assert best is not None
         made.append(int(best[0]))
-    return np.array(made[1:], np.int32)
+    return made[1:]

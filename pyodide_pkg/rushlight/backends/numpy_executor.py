@@ -135,7 +135,7 @@ class NumpyExecutor:
 
     async def run_ahead(
         self, state: NumpyState, token: int, position: int, n_steps: int
-    ) -> NDArray[np.int32]:
+    ) -> list[int]:
         """Greedy steps, one after the other; see ``Executor.run_ahead``."""
         return await one_by_one(self, state, token, position, n_steps)
 

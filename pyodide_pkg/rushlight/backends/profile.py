@@ -133,15 +133,29 @@ def shape_words(dispatch: Dispatch) -> str:
     return " ".join(words)
 
 
+def weight_bytes(plan: Plan, order: Sequence[int], step: Sequence[int], n_ctx: int) -> float:
+    """Bytes of weights that the dispatches of ``order`` must read once."""
+    kinds = {slot.name: slot.kind for slot in plan.slots}
+    return sum(
+        _binding_bytes(plan, i, binding, step, n_ctx)
+        for i in order
+        for binding in plan.dispatches[i].bindings
+        if kinds[binding.slot] == "weight"
+    )
+
+
 def moved_bytes(plan: Plan, index: int, step: Sequence[int], n_ctx: int) -> float:
     """Bytes that a dispatch must read and write once; ``step``: n_tokens, position, n_out."""
-    slots = {slot.name: slot for slot in plan.slots}
-    dispatch, total = plan.dispatches[index], 0.0
-    for binding in dispatch.bindings:
-        slot = slots[binding.slot]
-        size = binding.n_bytes or slot.n_bytes - binding.offset
-        total += size * _part(plan, index, binding, slot.kind, step, n_ctx)
-    return total
+    bindings = plan.dispatches[index].bindings
+    return sum(_binding_bytes(plan, index, b, step, n_ctx) for b in bindings)
+
+
+def _binding_bytes(
+    plan: Plan, index: int, binding: Binding, step: Sequence[int], n_ctx: int
+) -> float:
+    slot = next(slot for slot in plan.slots if slot.name == binding.slot)
+    size = binding.n_bytes or slot.n_bytes - binding.offset
+    return size * _part(plan, index, binding, slot.kind, step, n_ctx)
 
 
 def _part(

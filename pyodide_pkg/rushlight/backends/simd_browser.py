@@ -95,6 +95,9 @@ class BrowserHost:
         """Make the memory and the module over it; with 64-bit addresses where it must be."""
         with js_errors():
             await self._model.create(n_bytes, n_bytes_more + self.spare_bytes)
+        model = self._model
+        self._write, self._run, self._run_now = model.write, model.run, model.runNow
+        self.read_int = model.readInt
 
     async def start(self, layout: MemoryLayout, n_calls: int) -> None:
         """Start the other threads, and wait until each runs."""
@@ -108,7 +111,7 @@ class BrowserHost:
 
     def write(self, address: int, data: NDArray[Any] | bytes) -> None:
         """Copy bytes into the memory."""
-        self._model.write(address, to_js(bytes(data)))
+        self._write(address, to_js(data if isinstance(data, bytes) else data.tobytes()))
 
     def read(self, address: int, n_bytes: int) -> NDArray[np.uint8]:
         """A copy of bytes of the memory."""
@@ -132,9 +135,12 @@ class BrowserHost:
             return int(self._model.grow(n_bytes))
 
     async def run(self, first: int, stop: int, n_tokens: int) -> None:
-        """Run a range of the program; see ``KernelHost.run``. Messages of the page are let in."""
+        """Run a range of the program; see ``KernelHost.run``. Messages of the page are let in,
+        between short steps now and then."""
+        if n_tokens == 1 and self._run_now(first, stop):
+            return
         with js_errors():
-            n_notes = await self._model.run(first, stop, n_tokens)
+            n_notes = await self._run(first, stop, n_tokens)
         self._look_at_notes(n_notes)
 
     def cancel(self) -> None:

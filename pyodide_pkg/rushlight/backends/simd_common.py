@@ -6,11 +6,10 @@ between them are decided here, once; ``simd_native.py`` and ``simd_browser.py`` 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,24 +25,15 @@ from ..plan.cpu_builder import ids_bytes
 from ..plan.cpu_program import (
     INPUT,
     CpuPlan,
-    KernelUpload,
     MemoryLayout,
     memory_layout,
     pack_program,
     uploads,
 )
 from ..plan.plan import Binding
-from .base import (
-    DeviceInfo,
-    LoadOptions,
-    Progress,
-    ProgressFn,
-    RunStats,
-    Want,
-    one_by_one,
-    shaped,
-)
+from .base import LoadOptions, Progress, ProgressFn, RunStats, Want, shaped
 from .rewind import Held
+from .simd_host import KernelHost
 from .simd_numpy import NumpyMemory, run_numpy_call
 from .simd_profile import CpuProfile
 from .webgpu_common import Turn
@@ -55,64 +45,6 @@ STALL_MS = 10_000
 SPINS = 2000
 STEP_BYTES = 16
 """Size of ``struct step``, which ends the control block."""
-
-
-class KernelHost(Protocol):
-    """The seam: who holds the kernels' memory, instances and threads."""
-
-    info: DeviceInfo
-
-    @property
-    def n_threads(self) -> int:
-        """Threads that work, the engine's own among them."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What went otherwise than asked, for people; may grow while running."""
-
-    max_bytes: int
-    """The most that a memory can hold."""
-
-    @property
-    def kernel_ms(self) -> float:
-        """Time spent in the kernels so far."""
-
-    async def create(self, n_bytes: int, n_bytes_more: int) -> None:
-        """Make a memory of so many bytes, zeros, that can ``grow`` by ``n_bytes_more`` at least,
-        and the kernels over it."""
-
-    async def start(self, layout: MemoryLayout, n_calls: int) -> None:
-        """Start the other threads: memory and program have been written."""
-
-    def write(self, address: int, data: NDArray[Any] | bytes) -> None:
-        """Copy bytes into the memory."""
-
-    def read(self, address: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Bytes of the memory: a view where that is possible, good until the next run."""
-
-    async def upload(
-        self,
-        uploads: Sequence[KernelUpload],
-        sources: Sequence[AsyncSource],
-        progress: ProgressFn,
-    ) -> None:
-        """Stream bytes of the sources to where they belong."""
-
-    def grow(self, n_bytes: int) -> int:
-        """The address of so many more bytes of memory, zero and 64-byte aligned."""
-
-    async def run(self, first: int, stop: int, n_tokens: int) -> None:
-        """Run calls ``first .. stop`` for a chunk of ``n_tokens``, in ranges of bounded time.
-
-        Events come in between them. A pool that stalls is dropped with a note, and the range run
-        again by this thread alone. Raises ``RunCancelledError`` after ``cancel``.
-        """
-
-    def cancel(self) -> None:
-        """Make the run under way stop after its present range."""
-
-    def close(self) -> None:
-        """Stop the threads and give the memory back."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +92,7 @@ class SimdExecutor:
         self.info = host.info
         self._free: list[int] = []
         self._profile: CpuProfile | None = None
-        self._turn = Turn()  # sessions of one model share scratch and input
+        self._turn = Turn(self.stats)  # sessions of one model share scratch and input
 
     def _look(self) -> None:
         """Say what runs now, and what the host has noted."""
@@ -201,6 +133,8 @@ class SimdExecutor:
         )
         self._table, self._n_ctx = table, options.n_ctx
         self._layout = layout = memory_layout(plan, table, self.host.n_threads)
+        self._input_at = layout.slots[INPUT] - STEP_BYTES
+        self._ranges_found: dict[Any, list[tuple[int, int]]] = {}
         self._memory = NumpyMemory(self.host, plan, layout, file, options)
         self.stats.memory_bytes = plan.bytes_by_kind()
         if options.before_memory is not None:
@@ -248,7 +182,8 @@ class SimdExecutor:
         want: Want,
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk; see ``Executor.forward``."""
-        async with self._running(tokens, position) as plan:
+        plan = self._fitting(len(tokens), position)
+        async with self._turn:
             state.held.ran(position, len(tokens))
             if want == "none" or not out_rows:
                 step = CpuStep(tokens, position, (), state.address)
@@ -269,10 +204,11 @@ class SimdExecutor:
         self, state: CpuState, tokens: Sequence[int], position: int, inputs: SampleInputs
     ) -> Candidates:
         """Run one chunk and prepare a draw; see ``Executor.candidates``."""
-        async with self._running(tokens, position) as plan:
+        plan = self._fitting(len(tokens), position)
+        async with self._turn:
             state.held.ran(position, len(tokens))
             step = CpuStep(tokens, position, [len(tokens) - 1], state.address)
-            self.host.write(self._layout.slots["sample"], inputs.words())
+            self.host.write(self._layout.slots["sample"], inputs.words)
             if inputs.mask is not None:
                 self.host.write(self._layout.slots["mask"], inputs.mask)
             await self._run(plan, step, 0, plan.body_stop, plan.tails["candidates"])
@@ -288,28 +224,35 @@ class SimdExecutor:
 
     async def run_ahead(
         self, state: CpuState, token: int, position: int, n_steps: int
-    ) -> NDArray[np.int32]:
+    ) -> list[int]:
         """Greedy steps, one after the other; see ``Executor.run_ahead``."""
-        return await one_by_one(self, state, token, position, n_steps)
+        plan = self._fitting(1, position + n_steps - 1)
+        best = self._layout.slots[plan.outputs["argmax"].slot] + plan.outputs["argmax"].offset
+        made: list[int] = []
+        async with self._turn:
+            for at in range(position, position + n_steps):
+                state.held.ran(at, 1)
+                step = CpuStep((token,), at, (0,), state.address)
+                await self._run(plan, step, 0, plan.body_stop, plan.tails["argmax"])
+                self.stats.bytes_read += 4
+                token = self.host.read_int(best)
+                made.append(token)
+        return made
 
-    @asynccontextmanager
-    async def _running(self, tokens: Sequence[int], position: int) -> AsyncIterator[CpuPlan]:
-        """One run's turn, if the chunk fits; its time is counted."""
+    def _fitting(self, n_tokens: int, position: int) -> CpuPlan:
+        """The plan, if the chunk fits."""
         assert self.plan is not None, "run before load"
-        if position + len(tokens) > self._n_ctx:
+        if position + n_tokens > self._n_ctx:
             raise ContextFullError(
-                f"{position + len(tokens)} tokens do not fit the context of {self._n_ctx}.",
+                f"{position + n_tokens} tokens do not fit the context of {self._n_ctx}.",
                 hint="Load the model with a larger context.",
             )
-        if len(tokens) > self.plan.n_batch:
+        if n_tokens > self.plan.n_batch:
             raise InvalidInputError(
-                f"A chunk of {len(tokens)} tokens is larger than the plan's {self.plan.n_batch}.",
+                f"A chunk of {n_tokens} tokens is larger than the plan's {self.plan.n_batch}.",
                 hint="Split the prompt into smaller chunks.",
             )
-        async with self._turn:
-            started = perf_counter()
-            yield self.plan
-            self.stats.host_ms += (perf_counter() - started) * 1e3
+        return self.plan
 
     def _read(self, binding: Binding, n_bytes: int) -> NDArray[np.uint8]:
         self.stats.bytes_read += n_bytes
@@ -325,18 +268,28 @@ class SimdExecutor:
     ) -> None:
         """Write the step and run ``start..stop``, then ``tail``; numpy runs what has no kernel."""
         n_notes = len(self.host.notes)
-        words = step.words(plan.n_batch)
-        self.host.write(self._layout.slots[INPUT] - STEP_BYTES, words)
-        if tail is not None and tail[0] == stop:
-            stop, tail = tail[1], None
-        for first, last in (*plan.ranges(start, stop), *(plan.ranges(*tail) if tail else ())):
+        self.host.write(self._input_at, step.words(plan.n_batch))
+        for first, last in self._ranges(plan, start, stop, tail):
             if self._profile is not None:
                 await self._run_timed(plan, step, first, last, self._profile)
             else:
                 await self._run_range(plan, step, first, last)
-        self.stats.device_ms = self.host.kernel_ms
+        self.stats.device_ms = self.stats.wait_ms = self.host.kernel_ms
         if len(self.host.notes) != n_notes:
             self._look()
+
+    def _ranges(
+        self, plan: CpuPlan, start: int, stop: int, tail: tuple[int, int] | None
+    ) -> Sequence[tuple[int, int]]:
+        """What the host runs at once, found once for each range and tail."""
+        key = (start, stop, tail)
+        found = self._ranges_found.get(key)
+        if found is None:
+            if tail is not None and tail[0] == stop:
+                stop, tail = tail[1], None
+            found = [*plan.ranges(start, stop), *(plan.ranges(*tail) if tail else ())]
+            self._ranges_found[key] = found
+        return found
 
     async def _run_range(self, plan: CpuPlan, step: CpuStep, first: int, last: int) -> None:
         call = plan.calls[first]

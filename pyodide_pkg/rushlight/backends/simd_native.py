@@ -108,6 +108,10 @@ class NativeKernels:
         raw = raw.reshape(-1).view(np.uint8)
         self.memory[address : address + raw.size] = raw
 
+    def read_int(self, address: int) -> int:
+        """The signed integer of 32 bits at an address."""
+        return int(self.read(address, 4).view(np.int32)[0])
+
     def read(self, address: int, n_bytes: int) -> NDArray[np.uint8]:
         """A view, good until the next run."""
         return self.memory[address : address + n_bytes]

@@ -18,7 +18,8 @@ from .base import LoadOptions
 from .numpy_executor import dequantize_rows
 
 if TYPE_CHECKING:
-    from .simd_common import CpuStep, KernelHost
+    from .simd_common import CpuStep
+    from .simd_host import KernelHost
 
 IDS = ("tokens", "out_rows")
 

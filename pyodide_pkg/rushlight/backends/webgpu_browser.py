@@ -135,7 +135,7 @@ class BrowserDevice:
         for name, data in program.model_plan.constants.items():
             self._model.write(name, 0, to_js(data))
         self._run = self._model.run
-        self._inputs = [self._model.inputOf(i) for i in range(len(program.plans))]
+        self._assign = [self._model.inputOf(i).assign for i in range(len(program.plans))]
 
     async def upload(
         self,
@@ -172,20 +172,23 @@ class BrowserDevice:
 
     async def run(self, state: int, step: Step) -> NDArray[np.uint8] | None:
         """One call: input words in, dispatches, output words out."""
-        self._inputs[step.plan].assign(step.input_words)
+        self._assign[step.plan](step.input_words)
         for slot, words in step.writes:
             self._model.write(slot, 0, to_js(words.tobytes()))
-        self.stats.dispatches += len(step.order(step.start, step.stop))
-        with js_errors():
+        stats = self.stats
+        stats.dispatches += step.n_dispatches
+        try:
             if self._profile is None:
                 result = await self._replay(state, step)
             else:
                 result = await self._replay_timed(state, step, self._profile)
-        self.stats.submits = int(self._model.submits)
-        self.stats.device_ms = float(self._model.runMs)
+        except JsException as error:
+            raise engine_error(error) from error
+        stats.submits = self._model.submits
+        stats.device_ms, stats.wait_ms = self._model.runMs, self._model.waitMs
         if result is None:
             return None
-        self.stats.bytes_read += step.read_bytes
+        stats.bytes_read += step.read_bytes
         return np.frombuffer(result.to_bytes(), np.uint8)
 
     def _replay(self, state: int, step: Step) -> Any:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,6 +35,7 @@ from .webgpu_step import (
     pack_input,
     read_candidates,
     sample_writes,
+    set_token,
     step_for,
 )
 
@@ -141,22 +141,26 @@ class DeviceState:
 
 
 class Turn:
-    """Lets one step in at a time, from any thread and from any event loop.
+    """Lets one step in at a time, from any thread and from any event loop, and counts its time.
 
     An ``asyncio.Lock`` belongs to one loop, and natively there may be none: then the wait is a
     short sleep, and inside a loop it hands control back to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stats: RunStats) -> None:
         self._lock = threading.Lock()
+        self._stats = stats
+        self._began = 0.0
 
     async def __aenter__(self) -> None:
         while not self._lock.acquire(blocking=False):
             if not is_in_event_loop():
                 sleep(0.0005)
             await asyncio.sleep(0)
+        self._began = perf_counter()
 
     async def __aexit__(self, *failure: object) -> None:
+        self._stats.host_ms += (perf_counter() - self._began) * 1e3
         self._lock.release()
 
 
@@ -221,7 +225,7 @@ class WebGpuExecutor:
         self.program: Program | None = None
         self.choice: Choice | None = None
         self._compile = compile_program or compile_model
-        self._turn = Turn()  # sessions of one model share scratch and input buffers
+        self._turn = Turn(self.stats)  # sessions of one model share scratch and input buffers
 
     async def load(
         self,
@@ -238,6 +242,7 @@ class WebGpuExecutor:
             options = await self._choose_kernels(graph, file, options, progress)
         program = await self._compile(graph, file, sources, self.device, options)
         self.program = program
+        self._greedy_steps: dict[int, Step] = {}
         self._n_ctx, self._graph = options.n_ctx, graph
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
         if options.before_memory is not None:
@@ -271,23 +276,20 @@ class WebGpuExecutor:
         want: Want,
     ) -> NDArray[np.float32] | NDArray[np.int32] | None:
         """Run one chunk; see ``Executor.forward``."""
-        async with self._running(position + len(tokens)) as program:
+        program = self._fitting(position + len(tokens))
+        async with self._turn:
             state.held.ran(position, len(tokens))
             return await self._run(program, state, tokens, position, out_rows, want)
 
-    @asynccontextmanager
-    async def _running(self, n_held: int) -> AsyncIterator[Program]:
-        """One run's turn, if the tokens that a session then holds fit; its time is counted."""
+    def _fitting(self, n_held: int) -> Program:
+        """The program, if the tokens that a session then holds fit."""
         assert self.program is not None, "run before load"
         if n_held > self._n_ctx:
             raise ContextFullError(
                 f"{n_held} tokens do not fit the context of {self._n_ctx}.",
                 hint="Load the model with a larger context.",
             )
-        started = perf_counter()
-        async with self._turn:
-            yield self.program
-        self.stats.host_ms += (perf_counter() - started) * 1e3
+        return self.program
 
     async def _run(
         self,
@@ -320,7 +322,8 @@ class WebGpuExecutor:
         self, state: DeviceState, tokens: Sequence[int], position: int, inputs: SampleInputs
     ) -> Candidates:
         """Run one chunk and prepare a draw; see ``Executor.candidates``."""
-        async with self._running(position + len(tokens)) as program:
+        program = self._fitting(position + len(tokens))
+        async with self._turn:
             state.held.ran(position, len(tokens))
             index = choose_plan(program.plans, len(tokens))
             plan = program.plans[index]
@@ -344,17 +347,29 @@ class WebGpuExecutor:
 
     async def run_ahead(
         self, state: DeviceState, token: int, position: int, n_steps: int
-    ) -> NDArray[np.int32]:
+    ) -> list[int]:
         """Several greedy steps in one submit; see ``Executor.run_ahead``."""
-        async with self._running(position + n_steps) as program:
+        program = self._fitting(position + n_steps)
+        async with self._turn:
             state.held.ran(position, n_steps)
+            step = self._greedy_step(program, n_steps)
+            set_token(program.plans[step.plan], step.input_words, token, position)
+            data = await self.device.run(state.handle, step)
+            assert data is not None
+            made: list[int] = data.view(np.int32).tolist()
+            return made
+
+    def _greedy_step(self, program: Program, n_steps: int) -> Step:
+        """The step of so many tokens, made once: only its token and position change."""
+        step = self._greedy_steps.get(n_steps)
+        if step is None:
             index = choose_plan(program.plans, 1)
             plan = program.plans[index]
-            words = pack_input(plan, [token], position, [0])
-            step = step_for(plan, index, words, "ahead", n_steps * 4)
-            data = await self.device.run(state.handle, replace(step, n_repeats=n_steps))
-            assert data is not None
-            return data.view(np.int32)
+            words = pack_input(plan, [0], 0, [0])
+            want = "argmax" if n_steps == 1 else "ahead"
+            step = replace(step_for(plan, index, words, want, n_steps * 4), n_repeats=n_steps)
+            self._greedy_steps[n_steps] = step
+        return step
 
     def rewind(self, state: DeviceState, position: int) -> int:
         """KV entries past ``position`` are overwritten before they are read; a convolution's

@@ -209,6 +209,7 @@ class NativeDevice:
         bounded = ready.plan.n_tokens_max > 1
         if self._timer:
             self._timer.step = step
+        began_run = perf_counter()
         with device_errors():
             self._device.queue.write_buffer(self._buffers["input"], 0, step.input_words)
             for slot, words in step.writes:
@@ -223,6 +224,7 @@ class NativeDevice:
                 if stop > at:
                     ready.pacer.measured(at, stop, (perf_counter() - began) * 1e3)
                 if is_last:
+                    self.stats.device_ms += (perf_counter() - began_run) * 1e3
                     return result
                 at = stop
                 await asyncio.sleep(0)
@@ -265,10 +267,12 @@ class NativeDevice:
         wgpu ends the process when a buffer is submitted while it is mapped or about to be, so one
         that an interruption (Ctrl-C) left in either state is replaced.
         """
+        began = perf_counter()
         try:
             self._readback.map_sync(self._wgpu.MapMode.READ, 0, n_bytes)
             data = np.frombuffer(self._readback.read_mapped(0, n_bytes), np.uint8)
             self._readback.unmap()
+            self.stats.wait_ms += (perf_counter() - began) * 1e3
             return data
         except BaseException:
             self._readback.destroy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,11 @@ class Step:
     """How often both ranges are replayed in that submit (for plans of one token)."""
     writes: tuple[tuple[str, NDArray[np.uint32]], ...] = ()
     """Words for the start of further slots."""
+
+    @cached_property
+    def n_dispatches(self) -> int:
+        """How many dispatches the whole step replays."""
+        return len(self.order(self.start, self.stop))
 
     def order(self, start: int, stop: int) -> Sequence[int]:
         """Indices of the dispatches of a submit of ``start..stop``, in order."""
@@ -64,6 +70,12 @@ def pack_input(
     return words
 
 
+def set_token(plan: Plan, words: NDArray[np.uint32], token: int, position: int) -> None:
+    """Make the input words of one token those of another one at another position."""
+    words[plan.input_layout.step // 4 + 1] = position
+    words[plan.input_layout.tokens // 4] = token
+
+
 def step_for(
     plan: Plan, index: int, words: NDArray[np.uint32], want: str, n_bytes: int, start: int = 0
 ) -> Step:
@@ -75,7 +87,7 @@ def step_for(
 
 def sample_writes(inputs: SampleInputs) -> tuple[tuple[str, NDArray[np.uint32]], ...]:
     """What the sampling kernels read, by slot."""
-    writes = (("sample", inputs.words()),)
+    writes = (("sample", inputs.words),)
     return writes if inputs.mask is None else (*writes, ("mask", inputs.mask))
 
 
