@@ -10,7 +10,6 @@ import gc
 import json
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -23,7 +22,8 @@ from .backends.numpy_executor import NumpyExecutor, unsupported_type
 from .backends.simd_browser import BrowserCpuExecutor, BrowserHost, CpuRoom
 from .backends.webgpu_browser import BrowserExecutor, GpuRoom, JsSource, engine_error, page_held
 from .backends.webgpu_common import RunCancelledError
-from .browser_info import MAX_REPLY_TOKENS, SAMPLING_OPTIONS, model_info, sampling_of
+from .browser_info import MAX_REPLY_TOKENS, model_info, sampling_of
+from .browser_options import changed
 from .chat_fit import FittedPrompt, fit_prompt
 from .device_report import model_facts
 from .embedding import require_logits
@@ -227,15 +227,12 @@ async def chat(
         n_ctx_train=model.config.n_ctx_train,
     )
     prompt = fitted.prompt
-    given = {
-        ours: options[theirs] for theirs, ours in SAMPLING_OPTIONS.items() if theirs in options
-    }
     generation = model.generate(
         prompt.ids,
         session=loaded.session,
         max_tokens=int(options.get("maxTokens", MAX_REPLY_TOKENS)),
         stop=prompt.stop_strings,
-        **vars(replace(sampling_of(model), **given)),
+        **vars(changed(sampling_of(model), options)),
     )
     loaded.generation = generation
     text = ""

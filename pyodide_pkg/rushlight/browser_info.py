@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .backends.simd_browser import BrowserCpuExecutor
+from .browser_options import sampling_json
 from .chat import has_chat_template
 from .errors import shown_text
 from .gguf.mix import mix_name
@@ -12,17 +13,6 @@ from .model import Model
 from .sampling import SamplingParams, default_sampling
 
 MAX_REPLY_TOKENS = 512
-
-SAMPLING_OPTIONS = {
-    "temperature": "temperature",
-    "topK": "top_k",
-    "topP": "top_p",
-    "minP": "min_p",
-    "repetitionPenalty": "repetition_penalty",
-    "presencePenalty": "presence_penalty",
-    "frequencyPenalty": "frequency_penalty",
-    "seed": "seed",
-}
 
 
 def model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
@@ -41,11 +31,7 @@ def model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
         "licenseLink": shown_text(file.metadata.get("general.license.link", "")),
         "quantisation": mix_name(file),
         "hasChatTemplate": has_chat_template(file.metadata),
-        "sampling": {
-            theirs: getattr(sampling_of(model), ours)
-            for theirs, ours in SAMPLING_OPTIONS.items()
-            if ours != "seed"
-        },
+        "sampling": sampling_json(sampling_of(model)),
         "maxTokens": MAX_REPLY_TOKENS,
         "backend": backend,
         "adapter": _adapter_words(model),
