@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from rushlight.gguf import FileSource
+from rushlight.gguf import BytesSource
 from rushlight.gguf.reader import read_header
 from rushlight.tokenizer import load_tokenizer
 from space.tools.server import SiteServer
@@ -45,7 +45,7 @@ def chats(page: Page, model_url: str, biases: list[Any]) -> list[Any]:
 
 def test_logit_bias_decides_and_is_checked(talk: Page, data_dir: Path) -> None:
     path = data_dir / "golden" / "llama-f32.gguf"
-    tokenizer = load_tokenizer(read_header(FileSource(path)).metadata)
+    tokenizer = load_tokenizer(read_header(BytesSource(path.read_bytes())).metadata)
     token = tokenizer.encode("Q", add_special=False)[-1]
     outside = tokenizer.n_vocab
     given: list[Any] = [{f"{token}": 100}, None]
