@@ -137,6 +137,7 @@ export const PROTOCOL_VERSION = 3;
  * @property {number} [presencePenalty] 0 = off.
  * @property {number} [frequencyPenalty] 0 = off.
  * @property {number} [seed]
+ * @property {Record<number, number>} [logitBias] Added to the logit of a token id, -100 to 100 each.
  * @property {number} [maxTokens]
  */
 
