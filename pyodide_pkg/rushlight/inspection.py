@@ -75,6 +75,7 @@ class Inspection:
             "config": self._config(),
             "n_ctx": self.options.n_ctx,
             "tokenizer": self._tokenizer(),
+            "outputs": sorted(self.graph.outputs) if self.graph else [],
             "chat_template_chars": len(template) if isinstance(template, str) else 0,
             "tensor_bytes": file.tensor_bytes,
             "types": self._types(),
@@ -157,6 +158,8 @@ def _inspect(
     if config and is_known:
         loaded = replace(config, n_ctx=options.n_ctx)
         graph = _try(problems, lambda: build_graph(loaded, shapes))
+    if graph:
+        options = replace(options, n_batch=graph.chunk_size(options.n_ctx, options.n_batch))
     backends = [
         _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options, sources)),
         _check("cpu", graph, problems, lambda g: _check_cpu(g, file, options, sources)),
@@ -220,6 +223,7 @@ def _check_webgpu(
         graph,
         file,
         n_ctx=options.n_ctx,
+        n_batch=options.n_batch,
         kv_dtype=options.kv_dtype,
         read_tensor=_reader(file, sources),
     )
@@ -238,6 +242,7 @@ def _check_cpu(
         file,
         kernel_table(),
         n_ctx=options.n_ctx,
+        n_batch=options.n_batch,
         kv_dtype=options.kv_dtype,
         read_tensor=_reader(file, sources),
     )

@@ -171,8 +171,7 @@ class Model:
             need = (
                 None if before_memory is None else _asking(before_memory, graph, wanted, kv_dtype)
             )
-            # A text whose tokens all see each other cannot be cut into chunks.
-            n_batch = min(n_batch, wanted) if graph.is_causal else wanted
+            n_batch = graph.chunk_size(wanted, n_batch)
             options = LoadOptions(wanted, kv_dtype, n_batch, variant, before_memory=need)
             before_weights(graph, file)
             executor = create_executor(device, threads) if isinstance(device, str) else device

@@ -93,6 +93,13 @@ def test_embed_prints_a_vector_a_text(run, encoder, monkeypatch):
     assert status != 0 and "no text" in err
 
 
+def test_inspect_says_what_an_encoder_is_for(run, encoder):
+    status, out, _ = run("inspect", "-m", encoder)
+    assert status == 0 and "it writes no text" in out and "transcript" not in out
+    report = json.loads(run("inspect", "-m", encoder, "--json")[1])
+    assert report["outputs"] == ["embedding", "hidden"]
+
+
 def test_embed_and_run_refuse_each_other_s_models(run, tiny, encoder):
     status, out, err = run("embed", tiny, "ab", "--device", "numpy")
     assert status != 0 and not out and "makes no embeddings" in err

@@ -55,7 +55,7 @@ def _print_head(report: Mapping[str, Any]) -> None:
         ("parameters", f"{report['n_params']:,}"),
         *((key, _words(value)) for key, value in report["config"].items()),
         ("tokenizer", _tokenizer(report["tokenizer"])),
-        ("chat template", _template(report["chat_template_chars"])),
+        _use(report),
     ]
     width = max(len(label) for label, _ in lines)
     for label, value in lines:
@@ -63,10 +63,14 @@ def _print_head(report: Mapping[str, Any]) -> None:
     print()
 
 
-def _template(n_chars: int) -> str:
-    if n_chars:
-        return f"yes ({n_chars} characters)"
-    return "none: conversations are written as a plain transcript"
+def _use(report: Mapping[str, Any]) -> tuple[str, str]:
+    """How the model converses, or what else it is for."""
+    if "hidden" in report["outputs"]:
+        has_vector = "embedding" in report["outputs"]
+        return "use", "embeddings; it writes no text" if has_vector else "states of tokens only"
+    n_chars = report["chat_template_chars"]
+    none = "none: conversations are written as a plain transcript"
+    return "chat template", f"yes ({n_chars} characters)" if n_chars else none
 
 
 def _tokenizer(found: Mapping[str, Any]) -> str:

@@ -74,10 +74,10 @@ class Graph:
     state: Mapping[str, StateDecl]
     outputs: Mapping[str, str]
 
-    @property
-    def is_causal(self) -> bool:
-        """Whether a text may be run in chunks: no token sees those behind it."""
-        return all(node.attrs.get("causal", True) for node in self.nodes)
+    def chunk_size(self, n_ctx: int, n_batch: int) -> int:
+        """Tokens of the largest chunk; where tokens see those behind them, the whole context."""
+        is_causal = all(node.attrs.get("causal", True) for node in self.nodes)
+        return min(n_batch, n_ctx) if is_causal else n_ctx
 
     def to_json(self) -> dict[str, Any]:
         """The document as plain JSON values."""
