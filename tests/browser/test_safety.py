@@ -77,7 +77,8 @@ class Witness:
 
     def _console(self, message: ConsoleMessage) -> None:
         # The page logs the failures that it shows; the browser, what it refused.
-        if message.type in ("error", "warning") and "EngineFault" not in message.text:
+        is_known = "EngineFault" in message.text or "registration blocked by" in message.text
+        if message.type in ("error", "warning") and not is_known:
             self.seen.append(f"console: {message.text}")
 
     def begin(self) -> None:
