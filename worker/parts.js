@@ -1,7 +1,7 @@
 // @ts-check
 /** A model as one source: its first file, and the others that it may be split over. */
 
-import { Failure } from "./failure.js";
+import { Failure, throwIfAborted } from "./failure.js";
 import { partName, partOf, pinned } from "./hub.js";
 import { createSource } from "./sources.js";
 import { listModels } from "./storage/model_store.js";
@@ -31,8 +31,11 @@ export class ModelParts {
   /** Opens the first file. @returns {Promise<ByteSource & {openPart: (name: string) => Promise<ByteSource>}>} */
   async open() {
     if (this.origin.kind === "url" && this.origin.hub) {
-      const stored = await listModels();
-      const { source, known, note } = await pinned(this.origin, stored, this.#controller.signal);
+      const { signal } = this.#controller;
+      const { source, known, note } = await pinned(this.origin, await listModels(), signal).catch((error) => {
+        throwIfAborted(signal); // "cancelled", not what fetch calls it
+        throw error;
+      });
       this.origin = source;
       this.#known = known;
       this.#note = note;

@@ -177,8 +177,8 @@ def test_a_verdict_offers_what_fits(page: Page, site: ScriptedSite) -> None:
 
 TOO_LARGE = {
     "code": "will_not_fit",
-    "message": "The model will not fit: it takes 1.1 GB (600 MB for the weights, 400 MB for a context"
-    " of 4,096 tokens, 50 MB to work in), and the device refused that much.",
+    "message": "The model will not fit: it takes 1.1 GB (600 MB for the weights, 400 MB for a"
+    " context of 4,096 tokens, 50 MB to work in), and the device refused that much.",
     "hint": "With a context of 2,048 tokens it fits.",
     "fit": {"context": 2048, "canForce": True},
     "isModelKept": True,
