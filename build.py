@@ -200,7 +200,18 @@ def build_parser() -> argparse.ArgumentParser:
     check.add_argument("--fix", action="store_true", help="let ruff put right what it can")
     add("wheel", task_wheel)
     add("wasm", task_wasm)
-    site = add("site", task_site)
+    _add_site_options(add("site", task_site), model_help)
+    add("parity", run_parity).epilog = "Options after the task go to tests/tools/parity_all.py."
+    add("bench", run_bench).epilog = "Options after the task go to tests/tools/bench_all.py."
+    setup = add("setup", task_setup)
+    setup.add_argument(
+        "--relock", action="store_true", help="rewrite the hashes in space/vendor.lock.json"
+    )
+    add("clean", task_clean).add_argument("--all", action="store_true", help=".venv and cache too")
+    return parser
+
+
+def _add_site_options(site: argparse.ArgumentParser, model_help: str) -> None:
     site.add_argument("--model", metavar="FILE|URL", help=model_help)
     site.add_argument("--out", metavar="DIR", default=str(DIST / "site"), help="default: dist/site")
     site.add_argument(
@@ -222,14 +233,6 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="then open it in Chromium as a plain host would serve it",
     )
-    add("parity", run_parity).epilog = "Options after the task go to tests/tools/parity_all.py."
-    add("bench", run_bench).epilog = "Options after the task go to tests/tools/bench_all.py."
-    setup = add("setup", task_setup)
-    setup.add_argument(
-        "--relock", action="store_true", help="rewrite the hashes in space/vendor.lock.json"
-    )
-    add("clean", task_clean).add_argument("--all", action="store_true", help=".venv and cache too")
-    return parser
 
 
 def parse(argv: list[str]) -> argparse.Namespace | None:
