@@ -36,7 +36,7 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
         tab = context.new_page()
         tab.on("console", lambda message: print("console:", message.text))
-        context.on("request", REQUESTS.append)
+        context.on("request", lambda request: REQUESTS.append(request))
         # The address is what a person may have typed too.
         tab.goto(f"{server.url}?backend=webgpu&debug=1&model={host.url}{renamed.name}")
         until(tab, "ready")
