@@ -83,7 +83,11 @@ def starter(page: Page, backend: str, url: str) -> Callable[[], Start]:
     """A function that starts a fresh worker in a page and gives the time of each step."""
     origin = {"kind": "url", "url": url}
     ask = {"messages": [{"role": "user", "content": "Hello"}], "options": {"maxTokens": 1}}
-    calls = [["boot", {"backend": backend, "model": origin}], ["loadModel", origin, {}], ["chat", ask]]
+    calls = [
+        ["boot", {"backend": backend, "model": origin}],
+        ["loadModel", origin, {}],
+        ["chat", ask],
+    ]
 
     def start() -> Start:
         return step_times(page.evaluate("(calls) => window.talk(calls)", calls))

@@ -46,9 +46,7 @@ class CountingExecutor:
         logits = np.eye(50, dtype=np.float32)[(tokens[-1] + 1) % 50] * 30
         return all_candidates(logits, inputs)
 
-    async def run_ahead(
-        self, state: Any, token: int, position: int, n_steps: int
-    ) -> list[int]:
+    async def run_ahead(self, state: Any, token: int, position: int, n_steps: int) -> list[int]:
         self.calls.append(([token], position, f"ahead {n_steps}"))
         return [i % 50 for i in range(token + 1, token + 1 + n_steps)]
 

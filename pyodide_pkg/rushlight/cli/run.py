@@ -13,6 +13,8 @@ from ..chat import Message, build_prompt, has_chat_template
 from ..embedding import require_logits
 from ..errors import ContextFullError, EngineError, InvalidInputError
 from ..generate import Generation
+from ..gguf.reader import GgufFile
+from ..graph.ir import Graph
 from ..model import Model
 from ..sampling import SamplingParams, default_sampling
 from . import EXIT_INTERRUPTED, print_error
@@ -107,16 +109,15 @@ def run_command(
     )
     text = _read_prompt(prompt)
     load = partial(load_model, model, device, n_ctx=ctx, kv_dtype=kv, threads=threads)
-    loaded, _ = load(
-        variant=variant,
-        floor=floor,
-        quiet=quiet,
-        before_weights=lambda graph, file: require_logits(graph),
-    )
+    loaded, _ = load(variant=variant, floor=floor, quiet=quiet, before_weights=_check_graph)
     default = _default_sampling(loaded, is_chat=chat or text is None)
     params = replace(default, **sampling)
     options = RunOptions(max_tokens, params, tuple(stop or ()), quiet)
     raise typer.Exit(_run(loaded, text, options, is_chat=chat))
+
+
+def _check_graph(graph: Graph, file: GgufFile) -> None:
+    require_logits(graph)
 
 
 def _run(model: Model, text: str | None, options: RunOptions, *, is_chat: bool) -> int:
