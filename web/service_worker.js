@@ -72,6 +72,7 @@ function ownHeaders(given) {
 function kept(name, response) {
   const headers = ownHeaders(response.headers);
   headers.set(HASH, SITE.files[name]);
+  headers.set("server-timing", "copy"); // so that the page's list of requests can tell
   return new Response(response.body, { headers });
 }
 
@@ -184,7 +185,7 @@ async function tellRequests(entries) {
 /** No record of the browser's is about the fetch of this file. */
 const ownFetch = () => ({
   ...{ name: worker.location.href, initiatorType: "service worker", startTime: 0, duration: 0 },
-  ...{ transferSize: 0, encodedBodySize: 0, workerStart: 0, responseStatus: 200 },
+  ...{ transferSize: 0, encodedBodySize: 0, workerStart: 0, serverTiming: [], responseStatus: 200 },
 });
 
 /** @param {PerformanceEntry} entry */

@@ -11,7 +11,8 @@
  * @property {number} nBytes That went over the network, headers included; 0 if they are not told.
  * @property {number} bodyBytes
  * @property {number} status 0: no answer, or one that the browser keeps to itself.
- * @property {boolean} isBySite The service worker had it in hand.
+ * @property {boolean} isPassedOn The service worker had it in hand: no size on the network is told.
+ * @property {boolean} isCopy The service worker gave what it keeps for offline use.
  */
 
 /**
@@ -29,7 +30,8 @@ export function recordOf(entry, timeOrigin = performance.timeOrigin) {
     nBytes: timing.transferSize,
     bodyBytes: timing.encodedBodySize,
     status: timing.responseStatus,
-    isBySite: timing.workerStart > 0,
+    isPassedOn: timing.workerStart > 0,
+    isCopy: timing.serverTiming.some(({ name }) => name === "copy"),
   };
 }
 
@@ -60,7 +62,7 @@ export function reportRequests() {
     if (response.redirected) {
       const { url, status } = response;
       const [atMs, tookMs] = [performance.timeOrigin + began, performance.now() - began];
-      const sizes = { nBytes: 0, bodyBytes: 0, isBySite: false };
+      const sizes = { nBytes: 0, bodyBytes: 0, isPassedOn: false, isCopy: false };
       channel.postMessage([{ url, initiator: "redirect", atMs, tookMs, status, ...sizes }]);
     }
     return response;

@@ -37,13 +37,13 @@ function kindOf({ url, initiator }) {
 }
 
 /** @param {RequestRecord} record */
-function originOf({ nBytes, bodyBytes, status, isBySite, initiator, url }) {
+function originOf({ nBytes, bodyBytes, status, isPassedOn, isCopy, initiator, url }) {
   if (initiator === "blocked") return "refused by this page";
   if (initiator === "redirect") return "sent on to";
   if (!status || status >= 400) return status ? `failed (${status})` : "failed";
-  if (isBySite && !nBytes) return "offline copy";
+  if (isCopy) return "offline copy";
   const isHere = new URL(url).origin === location.origin;
-  return isHere && !nBytes && bodyBytes ? "browser cache" : "network";
+  return isHere && !isPassedOn && !nBytes && bodyBytes ? "browser cache" : "network";
 }
 
 export class NetworkLog {
@@ -79,7 +79,7 @@ export class NetworkLog {
   #addBlocked({ blockedURI, timeStamp }) {
     if (!URL.canParse(blockedURI)) return; // "inline" and the like: nothing that a host would see
     const atMs = performance.timeOrigin + timeStamp;
-    const none = { tookMs: 0, nBytes: 0, bodyBytes: 0, status: 0, isBySite: false };
+    const none = { tookMs: 0, nBytes: 0, bodyBytes: 0, status: 0, isPassedOn: false, isCopy: false };
     this.#add([{ url: blockedURI, initiator: "blocked", atMs, ...none }]);
   }
 
