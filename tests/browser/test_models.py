@@ -158,7 +158,7 @@ def test_a_split_model_from_this_device_and_one_too_large(
     page.get_by_test_id("model-file").set_input_files(files)  # type: ignore[arg-type]
     expect(alert).to_contain_text("will not fit: it takes 1.3 MB", timeout=START_MS)
     expect(alert).to_contain_text("for the weights")
-    chats(page)
+    wait(page)  # the model before it is still there to chat with
     page.get_by_test_id("alert-retry").click()  # "Load anyway"
     page.wait_for_selector("body[data-state=loading]")
     wait(page)

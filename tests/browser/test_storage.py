@@ -105,7 +105,7 @@ def test_a_file_that_changed_on_its_host_starts_anew(
 def test_a_lasting_fault_is_named_and_heals_later(
     tab: Page, site_url: str, host: FaultyHost, fault: str, words: str
 ) -> None:
-    host.set(fault, after_bytes=1000)
+    host.set(fault, after_bytes=0 if fault == "long" else 1000)
     tab.goto(f"{site_url}?backend=cpu&model={host.url}")
     expect(tab.get_by_test_id("alert")).to_contain_text(words, timeout=START_MS)
     host.set("none")
