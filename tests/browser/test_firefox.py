@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,20 @@ def test_a_reply_on_the_cpu(firefox: Firefox, small_site: Path, is_isolated: boo
         firefox.evaluate(ASK, "Hi")
         page = firefox.evaluate(WAIT_FOR, ["ready", "error"], "[data-testid=outcome]:not(:empty)")
         assert page["state"] == "ready" and "token" in page["outcome"], page
+
+
+def test_isolated_by_the_service_worker(firefox: Firefox, tmp_path: Path, data_dir: Path) -> None:
+    """A host without headers: the page reloads once, and has its threads."""
+    model = str(data_dir / "golden" / "llama-kquants.gguf")
+    site = site_builder.build_site(tmp_path / "site", model=model, is_isolating=True)
+    with SiteServer(site, is_isolated=False, has_policy=False, prefix="some/path/") as server:
+        firefox.goto(f"{server.url}?backend=cpu&threads=2")
+        page = {"state": ""}
+        for _ in range(50):  # the reload ends the page that was asked, and takes its time
+            with suppress(RuntimeError):
+                page = firefox.evaluate(WAIT_FOR, ["ready", "error"], "")
+                break
+            time.sleep(0.1)
+        assert page["state"] == "ready" and page["isIsolated"], page
+        assert page["chip"] == "CPU · 2 threads"
+        assert sum("threads=2" in path for path in server.requests) == 2
