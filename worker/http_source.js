@@ -2,6 +2,7 @@
 /** A model file at a web address: Range requests, retries, one full stream if there is no Range. */
 
 import { Failure, throwIfAborted } from "./failure.js";
+import { fileNameOf } from "./names.js";
 
 const RETRIES = 3;
 const LESS_THAN = 0x3c;
@@ -28,7 +29,7 @@ export class HttpSource {
     this.url = url;
     /** @type {Record<string, string>} */
     this.credentials = token ? { Authorization: `Bearer ${token}` } : {};
-    this.name = name || decodeURIComponent(url.split(/[?#]/)[0].split("/").pop() || url);
+    this.name = name || (fileNameOf(url) || url);
     this.size = size ?? 0;
     this.expected = size;
     /** What the host calls this state of the file: its ETag, else its date; "" if it says neither. */

@@ -5,6 +5,8 @@
  * another.
  */
 
+import { decoded } from "./names.js";
+
 export const HUB = "https://huggingface.co";
 
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -25,7 +27,7 @@ export function hubFile(text, hub) {
   if (url.origin !== new URL(hub).origin) return null;
   const found = /^\/([^/]+\/[^/]+)\/(?:resolve|blob)\/([^/]+)\/(.+)$/.exec(url.pathname);
   if (!found) return null;
-  return { repo: found[1], revision: found[2], path: decodeURIComponent(found[3]) };
+  return { repo: found[1], revision: found[2], path: decoded(found[3]) };
 }
 
 /**

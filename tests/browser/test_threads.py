@@ -237,3 +237,45 @@ def test_full_storage_is_said_until_there_is_room(tab: Page, talk_site: Scripted
     tab.reload()
     wait_until(tab, "ready")
     expect(tab.get_by_test_id("message")).to_have_count(4)
+
+
+def test_a_message_taken_back_is_not_kept(tab: Page, talk_site: ScriptedSite) -> None:
+    talk_site.model(holds_at=0.5)
+    try:
+        open_page(tab, talk_site, state="loading")
+        panel(tab)
+        say(tab, "A secret")
+        expect(rows(tab)).to_have_count(1)
+        tab.get_by_test_id("stop").click()
+        expect(tab.get_by_test_id("input")).to_have_value("A secret")
+        expect(rows(tab)).to_have_count(0)
+        assert stored_trees(tab) == []
+    finally:
+        talk_site.model()
+
+
+def test_another_version_ends_an_edit(talk: Page) -> None:
+    ask(talk, "One")
+    for text in ("Two", "Three"):
+        message = talk.locator("[data-role=user]").last
+        message.hover()
+        message.get_by_test_id("edit").click()
+        ask_edited(talk, text)
+    talk.locator("[data-role=user]").last.hover()
+    talk.get_by_test_id("edit").last.click()
+    expect(talk.get_by_test_id("editing")).to_be_visible()
+    talk.locator("[data-action=older]").first.click()
+    expect(talk.get_by_test_id("editing")).to_be_hidden()
+    ask(talk, "Four")
+    assert texts(talk) == ["Two", "Two", "Four", "Four"]
+
+
+def test_a_database_that_goes_is_said(talk: Page) -> None:
+    ask(talk, "Here")
+    talk.evaluate("""new Promise((done) => {
+      const request = indexedDB.deleteDatabase("rushlight");
+      request.onsuccess = done;
+    })""")
+    expect(talk.get_by_test_id("history-note")).to_contain_text("end with this tab")
+    ask(talk, "Still here")
+    expect(rows(talk)).to_have_count(1)

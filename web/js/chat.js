@@ -287,6 +287,7 @@ export class Chat extends EventTarget {
     const versions = this.#tree.children(node.parent);
     const other = versions[versions.indexOf(node) + by];
     if (!other) return;
+    this.dispatchEvent(new CustomEvent("choosing"));
     this.#tree.choose(other.id);
     this.#leftOut.clear();
     this.sync();

@@ -39,6 +39,8 @@ export class Conversations {
     });
     threads.addEventListener("switch", () => this.#show());
     threads.addEventListener("merge", () => chat.sync());
+    // What is edited may not be in view afterwards.
+    chat.addEventListener("choosing", () => parts.composer.cancelEdit());
     chat.addEventListener("choose", () => {
       this.showUsed();
       void threads.save();

@@ -115,6 +115,20 @@ export async function copyFrom(button, text) {
 }
 
 /**
+ * @template T
+ * @param {() => T} read Something a browser may lack, or refuse by throwing.
+ * @returns {T | null}
+ */
+export function attempt(read) {
+  try {
+    return read() ?? null;
+  } catch (error) {
+    console.info("The browser refuses this page a part.", error);
+    return null;
+  }
+}
+
+/**
  * Says a whole sentence to screen readers, once.
  * @param {string} text
  */

@@ -74,6 +74,7 @@ function transcriptItem() {
   const text = document.createElement("pre");
   text.id = "prompt-text";
   text.tabIndex = 0;
+  text.setAttribute("role", "region");
   text.setAttribute("aria-label", "The prompt of the last message");
   text.textContent = "Send a message first: what the model is given for it is shown here.";
   details.append(summary, text);

@@ -2,6 +2,7 @@
 /** Where a model comes from: the site's own, its list, the hub, an address, or files from this device. */
 
 import { partName, partOf, repoOf } from "../worker/hub.js";
+import { fileNameOf } from "../worker/names.js";
 import { Catalogue } from "./catalogue.js";
 import { formatBytes, part } from "./dom.js";
 import { EngineFault } from "./engine_client.js";
@@ -55,9 +56,8 @@ function badAddress(text) {
 
 /** @param {ModelSource} source A short name to show while it loads. */
 export function sourceName(source) {
-  const path = source.kind === "url" ? new URL(source.url).pathname : "";
   const title = source.kind === "url" ? source.title : "";
-  const name = title || source.name || decodeURIComponent(path.split("/").pop() ?? "");
+  const name = title || source.name || (source.kind === "url" ? fileNameOf(source.url) : "");
   return name.replace(/\.gguf$/i, "") || "model";
 }
 

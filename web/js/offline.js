@@ -1,14 +1,14 @@
 // @ts-check
 /** The page without a network: its service worker, the prompt for a new version, isolation by it. */
 
-import { announce, part } from "./dom.js";
+import { announce, attempt, part } from "./dom.js";
 
 const TRIED = "rushlight.isolation-tried";
 const START_MS = 5_000;
 const REST_MS = 2_000;
 const CHECK_MS = 3_600_000;
 
-const container = navigator.serviceWorker ?? null;
+const container = attempt(() => navigator.serviceWorker);
 
 /** Throws where the browser has no service workers for this page, or refuses this one. */
 async function register() {

@@ -5,14 +5,12 @@
  */
 
 import { splitMessage } from "./attachments.js";
-import { recall, remember } from "./dom.js";
+import { attempt, recall, remember } from "./dom.js";
 import { fresh, lastSeen, markSeen, opened, record, titleFrom } from "./open_thread.js";
 import { MemoryStore, openStore } from "./threads_store.js";
 import { newId, Tree } from "./tree.js";
-
 /** @typedef {import("./threads_store.js").Thread} Thread */
 /** @typedef {import("./threads_store.js").Store} Store */
-
 /** @typedef {import("./open_thread.js").OpenThread} OpenThread */
 /** @typedef {{kind: "put" | "removed" | "kept", ids: string[]}} Word What tabs tell each other. */
 
@@ -34,7 +32,7 @@ export class Threads extends EventTarget {
   #store = new MemoryStore();
   /** The last write, which the next one waits for. @type {Promise<unknown>} */
   #queue = Promise.resolve();
-  #channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("rushlight-conversations");
+  #channel = attempt(() => new BroadcastChannel("rushlight-conversations"));
   /** Those that another tab deleted under this one; a new message makes it a new conversation. */
   #isGone = false;
 
@@ -64,7 +62,7 @@ export class Threads extends EventTarget {
     this.#store = new MemoryStore();
     if (this.isKept) {
       try {
-        this.#store = await openStore();
+        this.#store = await openStore((isNewer) => this.#giveUp(isNewer ? NEWER : IN_MEMORY));
       } catch (error) {
         console.warn("Conversations are not kept.", error);
         const isNewer = error instanceof DOMException && error.name === "VersionError";
@@ -141,7 +139,8 @@ export class Threads extends EventTarget {
     const thread = this.current;
     thread.updatedAt = Date.now();
     return this.#inTurn(async () => {
-      if (!thread.tree.last || (this.#isGone && thread === this.current)) return;
+      if (this.#isGone && thread === this.current) return;
+      if (!thread.tree.last) return this.#forget(thread);
       const own = record(thread);
       const next = await this.#put(own);
       if (next) {
@@ -154,21 +153,33 @@ export class Threads extends EventTarget {
     });
   }
 
-  /** @param {Thread} thread */
-  async #put(thread) {
+  /** Its only message was taken back. @param {OpenThread} thread */
+  async #forget(thread) {
+    if (!thread.version) return;
+    await this.#store.remove(thread.id);
+    thread.version = 0;
+    this.#changed("removed", [thread.id]);
+  }
+
+  /** From here on they end with the tab. @param {string} note */
+  #giveUp(note) {
+    this.#store.close();
+    [this.#store, this.current.version] = [new MemoryStore(), 0];
+    this.#note(note);
+    this.#tell("list");
+  }
+
+  /** @param {Thread} thread @param {boolean} [isToldLater] The caller tells other tabs. */
+  async #put(thread, isToldLater = false) {
     try {
       const next = await this.#store.put(thread);
-      if (next) this.#changed("put", [thread.id]);
+      if (next && !isToldLater) this.#changed("put", [thread.id]);
       if (this.note === NO_ROOM) this.#note("");
       return next;
     } catch (error) {
       console.warn("The conversation was not kept.", error);
       const isFull = error instanceof DOMException && error.name === "QuotaExceededError";
-      if (!isFull) {
-        this.#store.close();
-        this.#store = new MemoryStore();
-      }
-      this.#note(isFull ? NO_ROOM : IN_MEMORY);
+      isFull ? this.#note(NO_ROOM) : this.#giveUp(IN_MEMORY);
       return isFull ? thread : this.#store.put({ ...thread, version: 0 });
     }
   }
@@ -180,7 +191,7 @@ export class Threads extends EventTarget {
     return this.#inTurn(async () => {
       const thread = await this.#store.get(id);
       const next = thread && (await this.#put({ ...thread, ...named }));
-      if (next && id === this.current.id) this.current.version = next.version;
+      if (next && next.id === this.current.id) this.current.version = next.version;
     });
   }
 
@@ -191,8 +202,8 @@ export class Threads extends EventTarget {
   async remove(ids) {
     const removed = (await this.all()).filter(({ id }) => !ids || ids.includes(id));
     await this.#inTurn(async () => {
-      if (!ids) await this.#store.clear();
-      else for (const id of ids) await this.#store.remove(id);
+      if (!ids) return this.#store.clear();
+      for (const id of ids) await this.#store.remove(id);
     });
     const gone = removed.map(({ id }) => id);
     if (gone.includes(this.current.id)) this.begin();
@@ -207,13 +218,14 @@ export class Threads extends EventTarget {
         const held = await this.#store.get(thread.id);
         // What is kept here wins over what a file says of it.
         const tree = new Tree(held?.nodes ?? thread.nodes, held?.chosen ?? thread.chosen);
-        if (held) tree.adopt(thread.nodes.filter(({ id }) => !tree.get(id)));
+        // Of a message that both have, the file only says which follow-up is in view if there was none.
+        if (held) tree.adopt(thread.nodes.map((node) => ({ ...node, ...tree.get(node.id), chosen: node.chosen })));
         const base = held ?? { ...thread, version: 0 };
-        await this.#put({ ...base, chosen: tree.chosen, nodes: tree.toList() });
+        await this.#put({ ...base, chosen: tree.chosen, nodes: tree.toList() }, true);
       }
     });
-    await this.#reread(threads.map(({ id }) => id));
-    this.#tell("list");
+    const ids = threads.map(({ id }) => id);
+    await this.#reread(ids).then(() => this.#changed("put", ids));
   }
 
   /**
@@ -245,6 +257,10 @@ export class Threads extends EventTarget {
   async #reread(ids) {
     const { current } = this;
     const held = ids.includes(current.id) ? await this.#store.get(current.id) : null;
+    if (held && this.#isGone) {
+      this.#isGone = false; // it was brought back
+      this.#note("");
+    }
     if (!held || held.version <= current.version) return;
     current.tree.adopt(held.nodes);
     const { version, title, isNamed, system, options } = held;

@@ -19,10 +19,11 @@ import { Tree } from "./tree.js";
 
 const FORMAT = "rushlight-conversations";
 const VERSION = 1;
-const MAX_BYTES = 64 << 20;
+// More than the page itself ever wrote: what was exported comes back.
+const MAX_BYTES = 256 << 20;
 const MAX_THREADS = 10_000;
-const MAX_NODES = 10_000;
-const MAX_TEXT = 1_000_000;
+const MAX_NODES = 100_000;
+const MAX_TEXT = 64 << 20;
 const MAX_LINE = 400;
 const ID = /^[\w-]{1,64}$/;
 const FINISHES = ["stop", "length", "cancelled", "context_full", "error", "interrupted"];

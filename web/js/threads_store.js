@@ -9,6 +9,8 @@
 
 import { Tree } from "./tree.js";
 
+const OPEN_MS = 5_000;
+
 /** @typedef {import("./tree.js").MessageNode} MessageNode */
 /** @typedef {import("../worker/protocol.js").ChatOptions} ChatOptions */
 
@@ -106,17 +108,30 @@ function ended(transaction) {
 }
 
 /**
- * @returns {Promise<Store>} Rejects where the browser refuses, or holds a newer page's database.
+ * @param {(isNewer: boolean) => void} onLost The database is gone, or a newer page's now.
+ * @returns {Promise<Store>} Rejects where the browser refuses, or does not answer, or holds a newer
+ *   page's database.
  */
-export async function openStore() {
+export async function openStore(onLost) {
   const request = indexedDB.open(NAME, MIGRATIONS.length);
   request.onupgradeneeded = ({ oldVersion }) => {
     const transaction = /** @type {IDBTransaction} */ (request.transaction);
     for (const step of MIGRATIONS.slice(oldVersion)) step(request.result, transaction);
   };
-  const database = await result(request);
-  // A newer page in another tab wants to change the format: this one gives way.
-  database.onversionchange = () => database.close();
+  const opening = result(request);
+  let isLate = false;
+  const late = new Promise((_, reject) => {
+    setTimeout(() => reject(new Error("The browser's database does not answer.")), OPEN_MS);
+  });
+  late.catch(() => (isLate = true));
+  void opening.then((database) => isLate && database.close(), () => {});
+  const database = /** @type {IDBDatabase} */ (await Promise.race([opening, late]));
+  // A newer page in another tab wants to change the format, or the person deletes it: this one gives way.
+  database.onversionchange = ({ newVersion }) => {
+    database.close();
+    onLost(newVersion !== null);
+  };
+  database.onclose = () => onLost(false);
   return new LastingStore(database);
 }
 

@@ -43,6 +43,8 @@ export function newId() {
 export class Tree {
   /** @type {Map<string, MessageNode>} In the order they were made. */
   #nodes = new Map();
+  /** @type {Map<string | null, MessageNode[]> | null} Made when it is asked for. */
+  #byParent = null;
   /** @type {string | undefined} The first message in view. */
   chosen;
 
@@ -58,12 +60,21 @@ export class Tree {
   /** @returns {MessageNode[]} From the first message to the last one in view. */
   get path() {
     const path = [];
-    let next = this.#nodes.get(this.chosen ?? "");
+    let next = this.#child(null, this.chosen);
     while (next) {
       path.push(next);
-      next = this.#nodes.get(next.chosen ?? "");
+      next = this.#child(next.id, next.chosen);
     }
     return path;
+  }
+
+  /**
+   * What a file calls chosen need not be a child, and then a path might never end.
+   * @param {string | null} parent @param {string | undefined} id
+   */
+  #child(parent, id) {
+    const node = this.#nodes.get(id ?? "");
+    return node?.parent === parent ? node : undefined;
   }
 
   get last() {
@@ -84,6 +95,7 @@ export class Tree {
     /** @type {MessageNode} */
     const node = { id: newId(), parent: parent?.id ?? null, role, text, at: Date.now() };
     this.#nodes.set(node.id, node);
+    this.#byParent = null;
     this.choose(node.id);
     return node;
   }
@@ -105,6 +117,7 @@ export class Tree {
     if (!node) return;
     for (const child of this.children(id)) this.remove(child.id);
     this.#nodes.delete(id);
+    this.#byParent = null;
     const beside = this.children(node.parent).pop();
     const parent = node.parent === null ? null : this.#nodes.get(node.parent);
     if (beside) this.choose(beside.id);
@@ -114,7 +127,15 @@ export class Tree {
 
   /** @param {string | null} parent @returns {MessageNode[]} Its children, the oldest first. */
   children(parent) {
-    return [...this.#nodes.values()].filter((node) => node.parent === parent);
+    if (!this.#byParent) {
+      this.#byParent = new Map();
+      for (const node of this.#nodes.values()) {
+        const beside = this.#byParent.get(node.parent);
+        if (beside) beside.push(node);
+        else this.#byParent.set(node.parent, [node]);
+      }
+    }
+    return [...(this.#byParent.get(parent) ?? [])];
   }
 
   /**
@@ -123,10 +144,11 @@ export class Tree {
    * @param {MessageNode[]} nodes Each after its parent.
    */
   adopt(nodes) {
+    this.#byParent = null;
     for (const node of nodes) {
       const own = this.#nodes.get(node.id);
       if (!own) this.#nodes.set(node.id, { ...node });
-      else if (node.at > own.at) Object.assign(own, node, { chosen: own.chosen ?? node.chosen });
+      else if (node.at > own.at) Object.assign(own, node, { parent: own.parent, chosen: own.chosen ?? node.chosen });
       else own.chosen ??= node.chosen;
     }
     this.chosen ??= this.children(null).pop()?.id;

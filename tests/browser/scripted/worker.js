@@ -90,7 +90,7 @@ const api = {
       }
       if (fault) throw fault;
       onProgress({ step: "ready", label: "Ready", done: 1, total: 1 });
-      const name = source.kind === "file" && !info.name ? source.name : info.name;
+      const name = source.kind === "file" && !info.name ? source.name.replace(/\.gguf$/, "") : info.name;
       const notes = model.echoesOptions ? [JSON.stringify(options)] : info.notes;
       return { ...info, name, notes };
     }),
