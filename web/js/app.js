@@ -39,8 +39,8 @@ const settings = new Settings({
   isKept: threads.isKept,
   onBackend: () => loading.restart(),
   onReload: () => loading.again(),
-  getReport: () => client.report(),
-  getProfile: () => client.profile(),
+  getReport: async () => client.report(),
+  getProfile: async () => client.profile(),
 });
 const picker = new ModelPicker({
   client,
