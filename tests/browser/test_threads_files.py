@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.scripted import ask
-from tests.browser.threads_page import ask_edited, rows, texts
+from tests.browser.threads_page import ask_edited, new_chat, rows, texts
 
 pytestmark = pytest.mark.browser
 
@@ -44,6 +44,20 @@ def test_export_and_import(talk: Page, tmp_path: Path) -> None:
     expect(talk.get_by_test_id("message")).to_have_count(2)
     assert texts(talk) == ["Twice", "Twice"]
     expect(talk.get_by_test_id("version").first).to_have_text("2/2")
+
+
+def test_what_is_imported_while_all_are_deleted_stays(talk: Page) -> None:
+    ask(talk, "One")
+    kept = talk.evaluate("""async (file) => {
+      const { Threads } = await import("/js/threads.js");
+      const threads = new Threads();
+      await threads.start();
+      const deleting = threads.remove(null);
+      await Promise.all([deleting, threads.restore(file.threads)]);
+      return [(await deleting).map(({ title }) => title), (await threads.all()).map(({ id }) => id)];
+    }""", threads_file())  # fmt: skip
+    assert kept == [["One"], ["t1"]]
+    new_chat(talk)  # the page was told that its conversation is gone, and shows it still
 
 
 def threads_file(**changes: Any) -> dict[str, Any]:

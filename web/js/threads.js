@@ -82,8 +82,12 @@ export class Threads extends EventTarget {
   }
 
   /** @returns {Promise<Thread[]>} */
-  async all() {
-    await this.#queue;
+  all() {
+    return this.#inTurn(() => this.#readAll());
+  }
+
+  /** Within a turn. @returns {Promise<Thread[]>} */
+  async #readAll() {
     const threads = await Promise.all((await this.list()).map(({ id }) => this.#store.get(id)));
     return threads.filter((thread) => thread !== null);
   }
@@ -200,10 +204,12 @@ export class Threads extends EventTarget {
    * @returns {Promise<Thread[]>} What `restore` brings back.
    */
   async remove(ids) {
-    const removed = (await this.all()).filter(({ id }) => !ids || ids.includes(id));
-    await this.#inTurn(async () => {
-      if (!ids) return this.#store.clear();
-      for (const id of ids) await this.#store.remove(id);
+    // Read and removed in one turn: what is kept or imported after this was asked for stays.
+    const removed = await this.#inTurn(async () => {
+      const held = (await this.#readAll()).filter(({ id }) => !ids || ids.includes(id));
+      if (!ids) await this.#store.clear();
+      for (const id of ids ?? []) await this.#store.remove(id);
+      return held;
     });
     const gone = removed.map(({ id }) => id);
     if (gone.includes(this.current.id)) this.begin();
@@ -235,9 +241,12 @@ export class Threads extends EventTarget {
   async keep(isKept) {
     remember("conversations", isKept ? null : "off");
     this.isKept = isKept;
-    const here = isKept ? await this.all() : [];
     if (!isKept) await this.remove(null);
-    await this.#inTurn(() => this.#openStore());
+    const here = await this.#inTurn(async () => {
+      const held = isKept ? await this.#readAll() : [];
+      await this.#openStore();
+      return held;
+    });
     this.#changed("kept", []);
     if (here.length) await this.restore(here);
   }
