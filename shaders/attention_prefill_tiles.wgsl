@@ -19,8 +19,8 @@ override IS_CAUSAL: u32 = 1u;
 override SCALE: f32 = 1.0;
 override SOFTCAP: f32 = 0.0;
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> k_cache: array<C_elem>;
-@group(0) @binding(2) var<storage, read> v_cache: array<C_elem>;
+@group(0) @binding(1) var<storage, read> k_cache: array<C_word>;
+@group(0) @binding(2) var<storage, read> v_cache: array<C_word>;
 @group(0) @binding(3) var<storage, read> sinks: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(5) var<uniform> step: Step;
@@ -45,7 +45,7 @@ fn score_at(dot_product: f32) -> f32 {
 fn score_key(j: u32, at: u32, t0: u32, end: u32, key: u32, first: u32) {
   var s: array<f32, N_EACH>;
   for (var d = 0u; d < D4; d++) {
-    let k = C_decode(k_cache[at + d]);
+    let k = C_key(at + d);
     for (var i = 0u; i < N_EACH; i++) { s[i] += dot(q_tile[(first + i) * D4 + d], k); }
   }
   for (var i = 0u; i < N_EACH; i++) {
@@ -61,7 +61,7 @@ fn add_values(team: u32, column: u32, at: u32, n_keys: u32) {
     if (column + c * 64u >= V4) { return; }
     for (var i = 0u; i < N_ACC; i++) { acc[c * N_ACC + i] *= shrinks[team * N_ACC + i]; }
     for (var j = 0u; j < n_keys; j++) {
-      let v = C_decode(v_cache[at + c * 64u + j * (N_HEAD_KV * V4)]);
+      let v = C_value(at + c * 64u + j * (N_HEAD_KV * V4));
       for (var i = 0u; i < N_ACC; i++) {
         acc[c * N_ACC + i] += scores[(team * N_ACC + i) * (N_KEY + 1u) + j] * v;
       }

@@ -19,8 +19,8 @@ override V_NORM: u32 = 0u;  // 1: each head of v is normed, without a weight
 @group(0) @binding(2) var<storage, read> q_norm: array<f32>;
 @group(0) @binding(3) var<storage, read> k_norm: array<f32>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
-@group(0) @binding(5) var<storage, read_write> k_cache: array<C_elem>;
-@group(0) @binding(6) var<storage, read_write> v_cache: array<C_elem>;
+@group(0) @binding(5) var<storage, read_write> k_cache: array<C_word>;
+@group(0) @binding(6) var<storage, read_write> v_cache: array<C_word>;
 @group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(8) var<uniform> step: Step;
 
@@ -62,17 +62,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let here = step.pos * N_HEAD_KV + head_kv;
   let writes = head % group == 0u;
   var score = 0.0;
-  for (var d = 0u; d < D4; d++) {
-    q_now[d] = turned4(q_base, d, q_stat, false);
-    // Rounded as the cache rounds, so that a token means the same now and later.
-    let k = C_encode(turned4(k_base, d, k_stat, true));
-    score += dot(q_now[d], C_decode(k));
-    if (writes) { k_cache[here * D4 + d] = k; }
+  // Rounded as the cache rounds, so that a token means the same now and later.
+  var fours: array<vec4<f32>, C_FOURS>;
+  for (var d = 0u; d < D4; d += C_FOURS) {
+    for (var i = 0u; i < C_FOURS; i++) { fours[i] = turned4(k_base, d + i, k_stat, true); }
+    var block = C_encode(&fours);
+    for (var i = 0u; i < C_FOURS; i++) {
+      q_now[d + i] = turned4(q_base, d + i, q_stat, false);
+      score += dot(q_now[d + i], C_decode(&block, i));
+    }
+    let at = (here * D4 + d) / C_FOURS * C_WORDS;
+    for (var w = 0u; writes && w < C_WORDS; w++) { k_cache[at + w] = block[w]; }
   }
-  for (var d = 0u; d < V4; d++) {
-    let v = C_encode(raw4(v_base, d) * v_inv);
-    acc[d] = C_decode(v);
-    if (writes) { v_cache[here * V4 + d] = v; }
+  for (var d = 0u; d < V4; d += C_FOURS) {
+    for (var i = 0u; i < C_FOURS; i++) { fours[i] = raw4(v_base, d + i) * v_inv; }
+    var block = C_encode(&fours);
+    for (var i = 0u; i < C_FOURS; i++) { acc[d + i] = C_decode(&block, i); }
+    let at = (here * V4 + d) / C_FOURS * C_WORDS;
+    for (var w = 0u; writes && w < C_WORDS; w++) { v_cache[at + w] = block[w]; }
   }
   top = capped(score);
   total = 1.0;

@@ -19,8 +19,8 @@
 @group(0) @binding(2) var<storage, read> q_norm: array<f32>;
 @group(0) @binding(3) var<storage, read> k_norm: array<f32>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
-@group(0) @binding(5) var<storage, read_write> k_cache: array<C_elem>;
-@group(0) @binding(6) var<storage, read_write> v_cache: array<C_elem>;
+@group(0) @binding(5) var<storage, read_write> k_cache: array<C_word>;
+@group(0) @binding(6) var<storage, read_write> v_cache: array<C_word>;
 @group(0) @binding(7) var<storage, read_write> y: array<vec4<f32>>;
 @group(0) @binding(8) var<uniform> step: Step;
 var<workgroup> k_now: array<vec4<f32>, D4>;
@@ -76,17 +76,26 @@ fn find_norms(head: u32, head_kv: u32, li: u32) {
 // The token itself, whose key and value are not in the cache before this dispatch.
 fn attend_itself(head: u32, head_kv: u32, k_base: u32, li: u32) {
   let at = step.pos * N_HEAD_KV + head_kv;
-  let writes = head % (N_HEAD / N_HEAD_KV) == 0u;
+  // A thread has a four, and rounds the whole block that it lies in.
+  let inner = li % C_FOURS;
+  let start = li - inner;
+  let writes = head % (N_HEAD / N_HEAD_KV) == 0u && inner == 0u;
+  var fours: array<vec4<f32>, C_FOURS>;
+  // Rounded as the cache rounds, so that a token means the same now and later.
   if (li < D4) {
-    // Rounded as the cache rounds, so that a token means the same now and later.
-    let k = C_encode(turned4(k_base, li, stats[GROUP], true));
-    k_now[li] = C_decode(k);
-    if (writes) { k_cache[at * D4 + li] = k; }
+    for (var i = 0u; i < C_FOURS; i++) { fours[i] = turned4(k_base, start + i, stats[GROUP], true); }
+    var block = C_encode(&fours);
+    k_now[li] = C_decode(&block, inner);
+    let first = (at * D4 + li) / C_FOURS * C_WORDS;
+    for (var w = 0u; writes && w < C_WORDS; w++) { k_cache[first + w] = block[w]; }
   }
   if (li < V4) {
-    let v = C_encode(raw4(v_start(head_kv), li) * select(1.0, stats[GROUP + 1u].y, V_NORM != 0u));
-    for (var g = 0u; g < GROUP; g++) { acc[g] = C_decode(v); }
-    if (writes) { v_cache[at * V4 + li] = v; }
+    let scale = select(1.0, stats[GROUP + 1u].y, V_NORM != 0u);
+    for (var i = 0u; i < C_FOURS; i++) { fours[i] = raw4(v_start(head_kv), start + i) * scale; }
+    var block = C_encode(&fours);
+    for (var g = 0u; g < GROUP; g++) { acc[g] = C_decode(&block, inner); }
+    let first = (at * V4 + li) / C_FOURS * C_WORDS;
+    for (var w = 0u; writes && w < C_WORDS; w++) { v_cache[first + w] = block[w]; }
   }
   workgroupBarrier();
   let g = min(li / 16u, GROUP - 1u);

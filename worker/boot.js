@@ -18,7 +18,7 @@ import { openGpu } from "./gpu.js";
  * @property {() => import("./storage/stored_source.js").WholeHash} new_hash
  * @property {(source: import("./sources.js").ByteSource, name: string, backend: string,
  *   context: string, threads: number, onProgress: (step: string, label: string, done: number, total: number) => void,
- *   isForced: boolean) => Promise<string>} load_model
+ *   isForced: boolean, kvDtype: string) => Promise<string>} load_model
  * @property {(messages: string, options: string, onToken: (piece: string) => void)
  *   => Promise<string>} chat
  * @property {() => boolean} is_loaded

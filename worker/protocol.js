@@ -49,8 +49,9 @@ export const PROTOCOL_VERSION = 3;
  *   "busy", "no_model", "worker_failed" (anything unforeseen), "bad_request".
  * @property {string} message What went wrong, naming the value.
  * @property {string} hint The next step for a person; "" if there is none.
- * @property {{context: number, canForce: boolean}} [fit] Of "will_not_fit": the tokens of context with
- *   which the model fits (0: it does not), and whether a load all the same may work (isForced).
+ * @property {{context: number, kvDtype?: KvDtype, canForce: boolean}} [fit] Of "will_not_fit": the tokens
+ *   of context (0: it does not) and the cache with which the model fits, and whether a load all the
+ *   same may work (isForced).
  * @property {boolean} [isModelKept] Of loadModel: the model before it is still there to chat with.
  */
 
@@ -92,10 +93,13 @@ export const PROTOCOL_VERSION = 3;
  * @property {number} quotaBytes What the browser grants it.
  */
 
+/** @typedef {"f32" | "f16" | "q8_0"} KvDtype */
+
 /**
  * @typedef {object} LoadOptions
  * @property {"auto" | "max" | number} [context] Tokens of context, at most what the model was
  *   trained for; missing or "auto": 4096.
+ * @property {KvDtype} [kvDtype] How the cache keeps values, where the model can have it so; missing: f16.
  * @property {boolean} [isForced] Load although a trial allocation found no room.
  * @property {number} [threads] Of the CPU kernels; missing or 0: as many as suit this machine.
  */
@@ -108,7 +112,9 @@ export const PROTOCOL_VERSION = 3;
  * @property {number} nParams
  * @property {number} nCtx The context this session was given (tokens).
  * @property {number} nCtxTrained The largest context of this model.
- * @property {number} kvBytesPerToken Memory that each token of context takes.
+ * @property {KvDtype} kvDtype How the cache keeps values.
+ * @property {Partial<Record<KvDtype, number>>} kvBytesPerToken Memory that each token of context takes, in
+ *   each cache that the model can have.
  * @property {string} license general.license, or "".
  * @property {string} licenseLink general.license.link, or "".
  * @property {string} quantisation The mixture of storage types by name, e.g. "Q4_K_M".

@@ -106,6 +106,7 @@ async function load(origin, options, onProgress) {
       report({ step: /** @type {Progress["step"]} */ (step), label, done, total });
     },
     options.isForced ?? false,
+    options.kvDtype ?? "f16",
   );
   const info = opened(json);
   await parts.complete((done, total) => {

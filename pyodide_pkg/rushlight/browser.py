@@ -33,6 +33,8 @@ from .generate import Generation
 from .gguf.reader import GgufFile
 from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, Model
+from .ops.kv_cache import can_keep
+from .ops.opdef import KvDtype
 from .sampling import SamplingParams
 from .session import Session
 from .whole_hash import WholeHash as new_hash  # noqa: N813 - called like a function from JavaScript
@@ -81,7 +83,9 @@ def _failure(error: Exception) -> dict[str, Any]:
     if isinstance(error, JsException):
         error = engine_error(error)
     if isinstance(error, WillNotFitError):
-        fit = {"context": error.context, "canForce": not error.is_sure}
+        fit: dict[str, Any] = {"context": 0, "canForce": not error.is_sure}
+        if found := error.fitting:
+            fit |= {"context": found.n_ctx, "kvDtype": found.kv_dtype}
         return {"code": error.code, "message": error.message, "hint": error.hint, "fit": fit}
     if isinstance(error, EngineError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
@@ -119,6 +123,7 @@ async def load_model(
     n_threads: int,
     on_progress: Callable[[str, str, int, int], None],
     is_forced: bool = False,
+    kv_dtype: KvDtype = "f16",
 ) -> dict[str, Any]:
     """Load a ``ByteSource`` of ``worker/sources.js`` in place of the model before it.
 
@@ -126,8 +131,8 @@ async def load_model(
     file that is refused changes nothing. ``backend``: "webgpu" or "cpu". ``context``: "auto",
     "max" or a number of tokens. ``n_threads`` of the CPU kernels; 0: as many as suit the machine.
     ``on_progress(step, label, done, total)``. ``is_forced``: load although a trial found no room.
-    Returns the protocol's ModelInfo, without the
-    worker's own notes.
+    ``kv_dtype``: how the cache keeps values, where the model can have such a cache.
+    Returns the protocol's ModelInfo, without the worker's own notes.
     """
     global _loaded
     notes: list[str] = []
@@ -158,6 +163,7 @@ async def load_model(
         before_weights=before_weights,
         before_memory=before_memory,
         n_ctx=lambda trained: _context_size(context, trained, notes),
+        kv_dtype=lambda graph: _cache_format(kv_dtype, graph, notes),
     )
     _loaded = _Loaded(model, name)
     info = model_info(model, name, backend)
@@ -181,6 +187,13 @@ def _context_size(context: str, trained: int, notes: list[str]) -> int:
     if wanted > trained and context != "auto":
         notes.append(f"The context is {trained:,} tokens: this model was trained for no more.")
     return min(wanted, trained)
+
+
+def _cache_format(kv_dtype: KvDtype, graph: Graph, notes: list[str]) -> KvDtype:
+    if can_keep(graph, kv_dtype):
+        return kv_dtype
+    notes.append(f"The cache is f16: this model cannot have one of {kv_dtype}.")
+    return "f16"
 
 
 def is_loaded() -> bool:

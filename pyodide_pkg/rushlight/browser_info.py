@@ -10,6 +10,7 @@ from .chat import has_chat_template
 from .errors import shown_text
 from .gguf.mix import mix_name
 from .model import Model
+from .ops.state import cache_choices
 from .sampling import SamplingParams, default_sampling
 
 MAX_REPLY_TOKENS = 512
@@ -25,8 +26,8 @@ def model_info(model: Model, name: str, backend: str) -> dict[str, Any]:
         "nParams": sum(tensor.n_elements for tensor in file.tensors.values()),
         "nCtx": model.n_ctx,
         "nCtxTrained": model.config.n_ctx_train,
-        "kvBytesPerToken": 2
-        * sum(sum(s.shape) for s in model.graph.state.values() if s.kind == "kv"),
+        "kvDtype": model.kv_dtype,
+        "kvBytesPerToken": cache_choices(model.graph),
         "license": shown_text(file.metadata.get("general.license", ""), 80),
         "licenseLink": shown_text(file.metadata.get("general.license.link", "")),
         "quantisation": mix_name(file),

@@ -25,6 +25,7 @@ def model_facts(model: Model, n_session_tokens: int) -> dict[str, Any]:
             "nParams": sum(tensor.n_elements for tensor in model.file.tensors.values()),
             "quantisation": mix_name(model.file),
             "nCtx": model.n_ctx,
+            "kvDtype": model.kv_dtype,
         },
         "memoryBytes": stats.memory_bytes,
         "submits": stats.submits,

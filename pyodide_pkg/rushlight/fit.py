@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from .errors import DeviceError
 from .graph.ir import Graph
+from .ops.opdef import KvDtype
+from .ops.state import cache_choices
 
 LEAST_CONTEXT = 512
 """Tokens: a shorter conversation is not worth offering."""
+COMPACT: KvDtype = "q8_0"
+"""The cache that takes the least memory."""
 _WORK = ("constant", "scratch", "input", "params")
-_KV_BYTES = {"f16": 2, "f32": 4}
 
 
 @dataclass(frozen=True)
@@ -25,16 +28,33 @@ class MemoryNeed:
     n_ctx: int
     kv_per_token: int
     """Of ``context``, what grows with each token that it can hold."""
+    kv_dtype: KvDtype = "f16"
+    compact_per_token: int = 0
+    """The same in a cache of ``COMPACT``; 0: the model cannot have one, or has it already."""
 
     @property
     def total(self) -> int:
         """Everything together."""
         return self.weights + self.context + self.work
 
-    def with_context(self, n_ctx: int) -> MemoryNeed:
-        """The same model with a context of fewer tokens; its scratch is left as it was."""
-        saved = (self.n_ctx - n_ctx) * self.kv_per_token
-        return replace(self, context=max(0, self.context - saved), n_ctx=n_ctx)
+    def reduced(self, n_ctx: int, kv_dtype: KvDtype) -> MemoryNeed:
+        """The same model with a smaller context; its scratch is left as it was."""
+        per_token = self.kv_per_token if kv_dtype == self.kv_dtype else self.compact_per_token
+        saved = self.n_ctx * self.kv_per_token - n_ctx * per_token
+        context = max(0, self.context - saved)
+        return replace(self, context=context, n_ctx=n_ctx, kv_dtype=kv_dtype)
+
+    def smaller(self) -> Iterator[MemoryNeed]:
+        """What may fit in its place: half the tokens each time, compact last."""
+        kinds: list[KvDtype] = [self.kv_dtype]
+        if self.compact_per_token:
+            kinds.append(COMPACT)
+        n_ctx = self.n_ctx
+        while n_ctx >= LEAST_CONTEXT or n_ctx == self.n_ctx:
+            for kv_dtype in kinds:
+                if (n_ctx, kv_dtype) != (self.n_ctx, self.kv_dtype):
+                    yield self.reduced(n_ctx, kv_dtype)
+            n_ctx //= 2
 
     def words(self) -> str:
         """The numbers for a person."""
@@ -44,15 +64,19 @@ class MemoryNeed:
         )
 
 
-def memory_need(by_kind: Mapping[str, int], graph: Graph, n_ctx: int, kv_dtype: str) -> MemoryNeed:
+def memory_need(
+    by_kind: Mapping[str, int], graph: Graph, n_ctx: int, kv_dtype: KvDtype
+) -> MemoryNeed:
     """The need of a plan, given its bytes by the kind of slot (``Plan.bytes_by_kind``)."""
-    rows = sum(sum(state.shape) for state in graph.state.values() if state.kind == "kv")
+    per_token = cache_choices(graph)
     return MemoryNeed(
         weights=by_kind.get("weight", 0),
         context=by_kind.get("state", 0),
         work=sum(by_kind.get(kind, 0) for kind in _WORK),
         n_ctx=n_ctx,
-        kv_per_token=_KV_BYTES[kv_dtype] * rows,
+        kv_per_token=per_token[kv_dtype],
+        kv_dtype=kv_dtype,
+        compact_per_token=per_token.get(COMPACT, 0) if kv_dtype != COMPACT else 0,
     )
 
 
@@ -71,10 +95,12 @@ class WillNotFitError(DeviceError):
 
     code = "will_not_fit"
 
-    def __init__(self, message: str, *, hint: str, context: int, is_sure: bool) -> None:
+    def __init__(
+        self, message: str, *, hint: str, fitting: MemoryNeed | None, is_sure: bool
+    ) -> None:
         super().__init__(message, hint=hint)
-        self.context = context
-        """Tokens of context with which it fits; 0: it does not even so."""
+        self.fitting = fitting
+        """The same model with a context that fits; None: none does."""
         self.is_sure = is_sure
         """Whether the limit is the device's own, so that trying all the same cannot help."""
 
@@ -87,23 +113,32 @@ async def require_fit(need: MemoryNeed, held: int, room: Room, *, is_forced: boo
     """
     if await _fits(need, held, room, is_forced):
         return
-    context, n_ctx = 0, need.n_ctx // 2
-    while n_ctx >= LEAST_CONTEXT and not context:
-        if await _fits(need.with_context(n_ctx), held, room, is_forced):
-            context = n_ctx
-        n_ctx //= 2
+    fitting = None
+    for smaller in need.smaller():
+        if await _fits(smaller, held, room, is_forced):
+            fitting = smaller
+            break
     is_sure = 0 < room.most_bytes < need.total
     most = f"can hold {shown_bytes(room.most_bytes)}" if is_sure else "refused that much"
     hint = "Use a smaller model, or a smaller quantisation of this one."
-    if context:
-        hint = f"With a context of {context:,} tokens it fits."
+    if fitting:
+        hint = f"With {_difference(need, fitting)} it fits."
     raise WillNotFitError(
         f"The model will not fit: it takes {shown_bytes(need.total)} ({need.words()}), and the"
         f" device {most}.",
         hint=hint,
-        context=context,
+        fitting=fitting,
         is_sure=is_sure,
     )
+
+
+def _difference(need: MemoryNeed, fitting: MemoryNeed) -> str:
+    words = []
+    if fitting.n_ctx < need.n_ctx:
+        words.append(f"a context of {fitting.n_ctx:,} tokens")
+    if fitting.kv_dtype != need.kv_dtype:
+        words.append(f"a compact cache ({fitting.kv_dtype})")
+    return " and ".join(words)
 
 
 async def _fits(need: MemoryNeed, held: int, room: Room, is_forced: bool) -> bool:

@@ -21,6 +21,7 @@ from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, ModelSource
 from .models import build_graph, require_known
 from .ops import OPS
+from .ops.kv_cache import require_cache
 from .ops.opdef import KvDtype
 from .ops.state import state_parts
 from .tokenizer import Tokenizer, load_tokenizer
@@ -161,9 +162,11 @@ def _inspect(
     if graph:
         options = replace(options, n_batch=graph.chunk_size(options.n_ctx, options.n_batch))
     backends = [
-        _check("webgpu", graph, problems, lambda g: _check_webgpu(g, file, options, sources)),
-        _check("cpu", graph, problems, lambda g: _check_cpu(g, file, options, sources)),
-        _check("numpy", graph, problems, lambda g: _check_numpy(g, file, options)),
+        _check(
+            "webgpu", graph, kv_dtype, problems, lambda g: _check_webgpu(g, file, options, sources)
+        ),
+        _check("cpu", graph, kv_dtype, problems, lambda g: _check_cpu(g, file, options, sources)),
+        _check("numpy", graph, kv_dtype, problems, lambda g: _check_numpy(g, file, options)),
     ]
     tokenizer = _try(problems, lambda: load_tokenizer(file.metadata))
     return Inspection(file, config, tokenizer, graph, options, backends, problems)
@@ -180,12 +183,14 @@ def _try(problems: list[EngineError], read: Callable[[], Any]) -> Any:
 def _check(
     name: str,
     graph: Graph | None,
+    kv_dtype: KvDtype,
     problems: list[EngineError],
     check: Callable[[Graph], dict[str, Any]],
 ) -> BackendCheck:
     if graph is None:
         return BackendCheck(name, False, str(problems[0]))
     try:
+        require_cache(graph, kv_dtype)
         return BackendCheck(name, True, **check(graph))
     except EngineError as error:
         return BackendCheck(name, False, str(error))

@@ -31,7 +31,8 @@ from .gguf.source import AsyncSource, Source, SyncAsAsync
 from .gguf.splits import open_parts, open_parts_async
 from .graph.ir import Graph
 from .models import build_graph, require_known
-from .ops.opdef import KvDtype
+from .ops.kv_cache import require_cache
+from .ops.opdef import KV_DTYPES, KvDtype
 from .sampling import Sampler, SamplingParams
 from .session import Session, check_ids
 from .tokenizer import Tokenizer, load_tokenizer
@@ -43,6 +44,8 @@ ModelSource = str | Path | bytes | Source | AsyncSource
 BeforeMemory = Callable[[MemoryNeed], Awaitable[None]]
 ContextSize = int | Callable[[int], int] | None
 """Tokens of context; or how many, given how many the model was trained for."""
+KvChoice = KvDtype | Callable[[Graph], KvDtype]
+"""How the cache keeps values; or what the graph decides."""
 
 
 def _nothing(graph: Graph, file: GgufFile) -> None:
@@ -122,7 +125,7 @@ class Model:
         """Load a GGUF file from a path, an http(s) URL or bytes.
 
         ``device``: "auto", "gpu", "cpu" or "numpy". Options: ``n_ctx`` (tokens of context),
-        ``kv_dtype`` ("f16" or "f32"), ``n_batch`` (tokens per prefill chunk), ``progress``
+        ``kv_dtype`` ("f16", "f32" or "q8_0"), ``n_batch`` (tokens per prefill chunk), ``progress``
         (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name), ``variant``
         ("exact": kernels of full precision; or forces one: "tiles" or another row of
         ``plan/variant.py`` on a GPU, "int8" on the CPU),
@@ -137,7 +140,7 @@ class Model:
         device: str | Executor = "auto",
         *,
         n_ctx: ContextSize = None,
-        kv_dtype: KvDtype = "f16",
+        kv_dtype: KvChoice = "f16",
         n_batch: int = 256,
         progress: ProgressFn = _ignore,
         before_weights: Callable[[Graph, GgufFile], None] = _nothing,
@@ -155,7 +158,8 @@ class Model:
             check_count("n_ctx", n_ctx)
         check_count("n_batch", n_batch)
         check_count("threads", threads, low=0)
-        check_choice("kv_dtype", kv_dtype, ("f16", "f32"))
+        if not callable(kv_dtype):
+            check_choice("kv_dtype", kv_dtype, KV_DTYPES)
         if not hasattr(device, "forward"):
             check_choice("device", device, DEVICES)
         progress(Progress("header", "Reading the header"))
@@ -166,13 +170,13 @@ class Model:
             wanted = _context(n_ctx, config.n_ctx_train)
             config = replace(config, n_ctx=wanted)
             graph = build_graph(config, {name: t.shape for name, t in file.tensors.items()})
+            kv = kv_dtype(graph) if callable(kv_dtype) else kv_dtype
+            require_cache(graph, kv)
             tokenizer = load_tokenizer(file.metadata, pre)
             _check_vocabulary(tokenizer, config)
-            need = (
-                None if before_memory is None else _asking(before_memory, graph, wanted, kv_dtype)
-            )
+            need = None if before_memory is None else _asking(before_memory, graph, wanted, kv)
             n_batch = graph.chunk_size(wanted, n_batch)
-            options = LoadOptions(wanted, kv_dtype, n_batch, variant, before_memory=need)
+            options = LoadOptions(wanted, kv, n_batch, variant, before_memory=need)
             before_weights(graph, file)
             executor = create_executor(device, threads) if isinstance(device, str) else device
             await executor.load(graph, file, sources, options, progress)
@@ -203,6 +207,11 @@ class Model:
     def n_ctx(self) -> int:
         """Tokens a session can hold."""
         return self._options.n_ctx
+
+    @property
+    def kv_dtype(self) -> KvDtype:
+        """How keys and values of past tokens are kept."""
+        return self._options.kv_dtype
 
     @property
     def n_batch(self) -> int:

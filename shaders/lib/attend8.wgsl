@@ -33,11 +33,11 @@ fn attend8(j: u32, head_kv: u32, end: u32, first: u32, last: u32) {
   for (var d = 0u; d < D4; d++) {
     let q = q_now[d];
     s += vec4<f32>(
-      dot(q, C_decode(k_cache[k.x + d])), dot(q, C_decode(k_cache[k.y + d])),
-      dot(q, C_decode(k_cache[k.z + d])), dot(q, C_decode(k_cache[k.w + d])));
+      dot(q, C_key(k.x + d)), dot(q, C_key(k.y + d)),
+      dot(q, C_key(k.z + d)), dot(q, C_key(k.w + d)));
     t += vec4<f32>(
-      dot(q, C_decode(k_cache[l.x + d])), dot(q, C_decode(k_cache[l.y + d])),
-      dot(q, C_decode(k_cache[l.z + d])), dot(q, C_decode(k_cache[l.w + d])));
+      dot(q, C_key(l.x + d)), dot(q, C_key(l.y + d)),
+      dot(q, C_key(l.z + d)), dot(q, C_key(l.w + d)));
   }
   s = masked(s, at, first, last);
   t = masked(t, at + 4u, first, last);
@@ -53,9 +53,9 @@ fn attend8(j: u32, head_kv: u32, end: u32, first: u32, last: u32) {
   let w = far * V4;
   for (var d = 0u; d < V4; d++) {
     acc[d] = acc[d] * shrink
-      + p.x * C_decode(v_cache[v.x + d]) + p.y * C_decode(v_cache[v.y + d])
-      + p.z * C_decode(v_cache[v.z + d]) + p.w * C_decode(v_cache[v.w + d])
-      + r.x * C_decode(v_cache[w.x + d]) + r.y * C_decode(v_cache[w.y + d])
-      + r.z * C_decode(v_cache[w.z + d]) + r.w * C_decode(v_cache[w.w + d]);
+      + p.x * C_value(v.x + d) + p.y * C_value(v.y + d)
+      + p.z * C_value(v.z + d) + p.w * C_value(v.w + d)
+      + r.x * C_value(w.x + d) + r.y * C_value(w.y + d)
+      + r.z * C_value(w.z + d) + r.w * C_value(w.w + d);
   }
 }

@@ -37,10 +37,10 @@ fn score(j: u32, end: u32, head_kv: u32, lane: u32) {
   let at = heads_at(j, end, head_kv) * D4;
   for (var g = 0u; g < GROUP; g++) { s_now[g] = vec4<f32>(0.0); }
   for (var d = lane; d < D4; d += 8u) {
-    let k0 = C_decode(k_cache[at.x + d]);
-    let k1 = C_decode(k_cache[at.y + d]);
-    let k2 = C_decode(k_cache[at.z + d]);
-    let k3 = C_decode(k_cache[at.w + d]);
+    let k0 = C_key(at.x + d);
+    let k1 = C_key(at.y + d);
+    let k2 = C_key(at.z + d);
+    let k3 = C_key(at.w + d);
     for (var g = 0u; g < GROUP; g++) {
       let q = q_now[g * D4 + d];
       s_now[g] += vec4<f32>(dot(q, k0), dot(q, k1), dot(q, k2), dot(q, k3));
@@ -57,10 +57,10 @@ fn add_values(j0: u32, end: u32, head_kv: u32, column: u32, share: u32, n_share:
   for (var g = 0u; g < GROUP; g++) { acc[g] *= shrinks[g]; }
   for (var quad = share; quad < 16u && j0 + quad * 4u < end; quad += n_share) {
     let at = heads_at(j0 + quad * 4u, end, head_kv) * V4 + column;
-    let v0 = C_decode(v_cache[at.x]);
-    let v1 = C_decode(v_cache[at.y]);
-    let v2 = C_decode(v_cache[at.z]);
-    let v3 = C_decode(v_cache[at.w]);
+    let v0 = C_value(at.x);
+    let v1 = C_value(at.y);
+    let v2 = C_value(at.z);
+    let v3 = C_value(at.w);
     for (var g = 0u; g < GROUP; g++) {
       let p = weights[g * 16u + quad];
       acc[g] += p.x * v0 + p.y * v1 + p.z * v2 + p.w * v3;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -166,6 +167,14 @@ def test_a_verdict_offers_what_fits(page: Page, site: ScriptedSite) -> None:
     site.model(echoes_options=True)
     page.get_by_test_id("alert-remedy").click()
     expect(page.get_by_test_id("notes")).to_contain_text('"context":2048')
+    compact = {**TOO_LARGE["fit"], "kvDtype": "q8_0"}
+    site.model(fault={**TOO_LARGE, "fit": compact})
+    page.get_by_test_id("model-button").click()
+    page.get_by_test_id("catalogue-model").first.click()
+    expect(page.get_by_test_id("alert-remedy")).to_have_text("Use 2,048 tokens, compact")
+    site.model(echoes_options=True)
+    page.get_by_test_id("alert-remedy").click()
+    expect(page.get_by_test_id("notes")).to_contain_text('"kvDtype":"q8_0"')
     site.model(fault=TOO_LARGE)
     page.get_by_test_id("model-button").click()
     page.get_by_test_id("catalogue-model").first.click()
@@ -175,12 +184,12 @@ def test_a_verdict_offers_what_fits(page: Page, site: ScriptedSite) -> None:
     expect(page.get_by_test_id("notes")).to_contain_text('"isForced":true')
 
 
-TOO_LARGE = {
+TOO_LARGE: dict[str, Any] = {
     "code": "will_not_fit",
     "message": "The model will not fit: it takes 1.1 GB (600 MB for the weights, 400 MB for a"
     " context of 4,096 tokens, 50 MB to work in), and the device refused that much.",
     "hint": "With a context of 2,048 tokens it fits.",
-    "fit": {"context": 2048, "canForce": True},
+    "fit": {"context": 2048, "kvDtype": "f16", "canForce": True},
     "isModelKept": True,
 }
 

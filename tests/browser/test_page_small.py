@@ -162,6 +162,34 @@ def test_the_context_can_be_chosen(page: Page) -> None:
     page.keyboard.press("Escape")
 
 
+def test_the_context_can_be_kept_compactly(page: Page, data_dir: Path) -> None:
+    page.get_by_test_id("settings-button").click()
+    page.get_by_test_id("setting-cache").select_option("q8_0")
+    # This model's heads of 16 values are no whole blocks.
+    expect(page.get_by_test_id("context-help")).to_contain_text("cannot keep them compactly")
+    expect(page.get_by_test_id("context-reload")).to_be_hidden()
+    page.get_by_test_id("settings-done").click()
+    page.get_by_test_id("model-file").set_input_files(data_dir / "golden" / "qwen3-q8_0.gguf")
+    expect(page.get_by_test_id("model-name")).to_contain_text("qwen3", ignore_case=True)
+    wait_until(page, "ready")
+    page.get_by_test_id("settings-button").click()
+    help_text = page.get_by_test_id("context-help")
+    expect(help_text).to_contain_text("now 256, compact")
+    taken = help_text.inner_text()
+    page.get_by_test_id("setting-cache").select_option("f16")
+    expect(help_text).not_to_have_text(taken)
+    expect(page.get_by_test_id("context-reload")).to_be_visible()
+    page.get_by_test_id("settings-done").click()
+    ask(page, "Hi")
+    expect(page.get_by_test_id("outcome").last).to_contain_text("token", timeout=REPLY_MS)
+    page.get_by_test_id("settings-button").click()
+    page.get_by_test_id("context-reload").click()
+    wait_until(page, "ready")
+    page.get_by_test_id("settings-button").click()
+    expect(help_text).not_to_contain_text("compact")
+    page.get_by_test_id("settings-done").click()
+
+
 def test_cancel_dismiss_and_bring_back(tab: Page, small_url: str) -> None:
     tab.goto(f"{small_url}?backend=foo")
     tab.get_by_test_id("load-cancel").click()

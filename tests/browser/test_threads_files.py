@@ -54,7 +54,8 @@ def test_what_is_imported_while_all_are_deleted_stays(talk: Page) -> None:
       await threads.start();
       const deleting = threads.remove(null);
       await Promise.all([deleting, threads.restore(file.threads)]);
-      return [(await deleting).map(({ title }) => title), (await threads.all()).map(({ id }) => id)];
+      const [deleted, kept] = [await deleting, await threads.all()];
+      return [deleted.map(({ title }) => title), kept.map(({ id }) => id)];
     }""", threads_file())  # fmt: skip
     assert kept == [["One"], ["t1"]]
     new_chat(talk)  # the page was told that its conversation is gone, and shows it still

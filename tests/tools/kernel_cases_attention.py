@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ops.attention import KvCache, attention, attention_step, kv_store
+from rushlight.ops.attention import attention, attention_step, kv_store
+from rushlight.ops.kv_cache import KvCache
+from rushlight.ops.opdef import KvDtype
 from rushlight.ops.rope import TABLE_DEFAULTS, frequencies, rope
 
 from .kernel_bench import Call, KernelBench
@@ -53,16 +55,28 @@ def rotation(
     return Made([call, turn], [(y, expected)], {"n_tokens": n, "position": position})
 
 
-@cases(f32=("f32", 3, 33), f16=("f16", 5, 67))
-def store(b: KernelBench, rng: Any, dtype: str, n: int, cols: int) -> Made:
-    k, v, position = normal(rng, n, cols), normal(rng, n, cols + 8) * 1e-6, 4
-    cache = KvCache(16, cols, cols + 8, dtype)
+def kind_of(b: KernelBench, dtype: str) -> int:
+    """How the kernels call a format of the cache."""
+    return b.table.constants[f"KV_{dtype.upper()}"]
+
+
+def shown(rows: Array) -> Array:
+    """A cache's rows as numbers to compare: blocks byte for byte."""
+    return rows.view(np.uint8) if rows.dtype.fields else rows
+
+
+@cases(f32=("f32", 3, 33, 41), f16=("f16", 5, 67, 75), q8_0=("q8_0", 7, 96, 32))
+def store(b: KernelBench, rng: Any, dtype: KvDtype, n: int, k_cols: int, v_cols: int) -> Made:
+    k, v, position = normal(rng, n, k_cols), normal(rng, n, v_cols) * 1e-6, 4
+    k[0], k[1, :32] = 0, 1e-35  # no scale to divide by
+    v[-1] *= 1e14 if dtype == "q8_0" else 1  # more than a float16 scale can say
+    cache = KvCache(16, k_cols, v_cols, dtype)
     places = [b.put(cache.k), b.put(cache.v)]
-    args = {"k_cols": cols, "v_cols": cols + 8, "is_f16": int(dtype == "f16")}
+    args = {"k_cols": k_cols, "v_cols": v_cols, "kv": kind_of(b, dtype)}
     caches = {"k_cache": places[0], "v_cache": places[1]}
     calls: list[Call] = [("kv_store", {"k": b.put(k), "v": b.put(v), **caches, **args})]
     kv_store(k, v, np.arange(position, position + n), cache)
-    expected = list(zip(places, (cache.k, cache.v), strict=True))
+    expected = list(zip(places, map(shown, (cache.k, cache.v)), strict=True))
     return Made(calls, expected, {"n_tokens": n, "position": position}, nmse=0)
 
 
@@ -74,7 +88,7 @@ def every_half_rounded(b: KernelBench, rng: Any) -> Made:
     bits = (halves.astype(np.float32).view(np.uint32)[:, None] + steps).reshape(64, -1)
     x, places = bits.view(np.float32), [b.new(bits.shape, np.float16) for _ in range(2)]
     ports = {"k": b.put(x), "v": b.put(x), "k_cache": places[0], "v_cache": places[1]}
-    cols = {"k_cols": x.shape[1], "v_cols": x.shape[1], "is_f16": 1}
+    cols = {"k_cols": x.shape[1], "v_cols": x.shape[1], "kv": kind_of(b, "f16")}
     with np.errstate(over="ignore"):
         expected = [(place, x.astype(np.float16)) for place in places]
     return Made([("kv_store", {**ports, **cols})], expected, {"n_tokens": len(x)}, nmse=0)
@@ -93,16 +107,16 @@ def every_half_read(b: KernelBench, rng: Any) -> Made:
     return Made([call], [(y, cache.v.astype(np.float32))], {}, nmse=0)
 
 
-def filled(rng: Any, n_ctx: int, width_k: int, width_v: int, dtype: str) -> KvCache:
+def filled(rng: Any, n_ctx: int, width_k: int, width_v: int, dtype: KvDtype) -> KvCache:
     cache = KvCache(n_ctx, width_k, width_v, dtype)
-    cache.k[:], cache.v[:] = normal(rng, n_ctx, width_k), normal(rng, n_ctx, width_v)
+    cache.store(normal(rng, n_ctx, width_k), normal(rng, n_ctx, width_v), np.arange(n_ctx))
     return cache
 
 
 def attention_call(
     b: KernelBench, cache: KvCache, q: int, sinks: Array | None, attrs: dict[str, Any], n: int
 ) -> tuple[Call, int]:
-    dim_v = cache.v.shape[1] // attrs["n_head_kv"]
+    dim_v = cache.read(0, 1)[1].shape[1] // attrs["n_head_kv"]
     y = b.new((n, attrs["n_head"] * dim_v))
     sizes = b.table.constants
     part = attrs["n_head"] * (sizes["PART_HEAD"] + dim_v + -dim_v % 4)
@@ -112,7 +126,7 @@ def attention_call(
         "parts": b.new((sizes["MAX_PARTS"], part)),
         "y": y,
         "head_dim_v": dim_v,
-        "is_f16": int(cache.k.dtype == np.float16),
+        "kv": kind_of(b, cache.format.name),
         "is_causal": int(attrs.get("causal", True)),
         **{name: value for name, value in attrs.items() if name != "causal"},
     }
@@ -134,6 +148,9 @@ HEADS = {
     "many_heads": ("f32", 2, (71, 1, 64), 20, {"sinks": True}),
     "many_heads_decode": ("f16", 1, (71, 1, 64), 900, {}),
     "wide": ("f32", 6, (2, 1, 1100, 1100), 7, {}),
+    "blocks": ("q8_0", 1, (4, 1, 256), 700, {"window": 512}),
+    "blocks_prefill": ("q8_0", 33, (6, 2, 96), 20, {"sinks": True}),
+    "blocks_uneven": ("q8_0", 19, (4, 2, 64, 32), 70, {"softcap": 5.0}),
     "two_tokens": ("f16", 2, (3, 1, 64), 4000, {"window": 0}),
     "whole": ("f32", 150, (3, 3, 20), 0, {"causal": False}),
     "whole_group": ("f16", 71, (8, 2, 64), 0, {"causal": False, "softcap": 5.0}),
@@ -143,7 +160,7 @@ HEADS = {
 
 @cases(**HEADS)
 def attend(
-    b: KernelBench, rng: Any, dtype: str, n: int, heads: tuple[int, ...], position: int,
+    b: KernelBench, rng: Any, dtype: KvDtype, n: int, heads: tuple[int, ...], position: int,
     more: dict[str, Any],
 ) -> Made:  # fmt: skip
     n_head, n_head_kv, dim = heads[:3]
@@ -162,10 +179,11 @@ def attend(
 
 @cases(gemma=((4, 1, 256, 256), "neox", True, 700, "f16"),
        llama=((6, 2, 64, 64), "norm", False, 5, "f32"),
-       uneven=((4, 2, 48, 20), "norm", True, 130, "f16"))  # fmt: skip
+       uneven=((4, 2, 48, 20), "norm", True, 130, "f16"),
+       blocks=((4, 2, 64, 96), "neox", True, 90, "q8_0"))  # fmt: skip
 def heads(
     b: KernelBench, rng: Any, sizes: tuple[int, ...], layout: str, norms: bool, position: int,
-    dtype: str,
+    dtype: KvDtype,
 ) -> Made:  # fmt: skip
     n_head, n_head_kv, dim, dim_v = sizes
     cache = filled(rng, position + 1, n_head_kv * dim, n_head_kv * dim_v, dtype)
@@ -180,7 +198,7 @@ def heads(
     call, y = attention_call(b, cache, q, None, attrs, 1)
     call[1].update(places)  # type: ignore[attr-defined]
     own = {name: attrs[name] for name in ("n_head", "n_head_kv", "head_dim")}
-    own |= {"head_dim_v": dim_v, "n_rot": turn["n_rot"], "is_f16": call[1]["is_f16"]}
+    own |= {"head_dim_v": dim_v, "n_rot": turn["n_rot"], "kv": call[1]["kv"]}
     ports = {"q_norm": 0 if q_norm is None else b.put(q_norm),
              "k_norm": 0 if k_norm is None else b.put(k_norm)}  # fmt: skip
     kind = b.table.constants[f"ROPE_{layout.upper()}"]
@@ -198,6 +216,7 @@ def heads(
     result, cache = attention_step(
         qkv, at, cache, q_norm, k_norm, layout=layout, eps=1e-6, **turn, **attrs
     )
-    expected = [(y, result), (places["v_cache"], cache.v)]
-    # A key may round to the float16 next to the reference's.
-    return Made([table_call, ("heads", args), call], expected, {"position": position}, nmse=1e-9)
+    expected = [(y, result), (places["v_cache"], shown(cache.v))]
+    # A key may round to the float16, or the code, next to the reference's.
+    nmse = 1e-7 if dtype == "q8_0" else 1e-9
+    return Made([table_call, ("heads", args), call], expected, {"position": position}, nmse=nmse)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rushlight.ops.attention import KvCache, attention, kv_store
+from rushlight.ops.attention import attention, kv_store
+from rushlight.ops.kv_cache import KvCache
 
 
 @pytest.mark.parametrize("name", ["all", "window"])

@@ -11,7 +11,7 @@ import { formatBytes, formatNumber, formatSeconds } from "./dom.js";
  * What `details` holds; all of it may be missing.
  * @typedef {object} Details
  * @property {string} [architecture]
- * @property {{nBytes: number, nParams: number, quantisation: string, nCtx: number}} [model]
+ * @property {{nBytes: number, nParams: number, quantisation: string, nCtx: number, kvDtype: string}} [model]
  * @property {Record<string, number>} [memoryBytes]
  * @property {{name: string, nBytes: number}} [largestBuffer]
  * @property {Record<string, number>} [splitTensors]
@@ -90,8 +90,8 @@ export function groupsOf(report) {
 function placeGroup({ backend, adapter }, { cpu, model, architecture, notes, bootNotes }) {
   const facts = backend === "webgpu" ? [fact("Runs on", `WebGPU, ${adapter}`)] : cpuFacts(cpu, adapter);
   if (model) {
-    const { quantisation, nBytes, nCtx } = model;
-    facts.push(["Model", `${architecture}, ${quantisation}, ${formatBytes(nBytes)}, context ${count(nCtx)}`]);
+    const { quantisation, nBytes, nCtx, kvDtype } = model;
+    facts.push(["Model", `${architecture}, ${quantisation}, ${formatBytes(nBytes)}, context ${count(nCtx)} in ${kvDtype}`]);
   }
   for (const note of new Set([...(bootNotes ?? []), ...(notes ?? [])])) facts.push(["Note", note]);
   const about = "Where the model is computed: on the graphics card through WebGPU, or on the processor.";

@@ -8,7 +8,7 @@ import { isOnHub } from "./hub_access.js";
 /**
  * @typedef {object} Cures
  * @property {(backend: "cpu") => void} choose
- * @property {(context: number) => void} shrink Loads it with a context of so many tokens.
+ * @property {(options: import("../worker/protocol.js").LoadOptions) => void} shrink Loads it with a context so small.
  * @property {() => void} force Loads it although a trial found no room.
  * @property {() => void} askToken
  */
@@ -41,10 +41,10 @@ export function helpWithLoad(fault, hadModel, source, cures) {
     return { remedy: { label: "Give a token", run: cures.askToken }, again: null };
   }
   if (!fault.fit) return { remedy: helpWithDevice(fault, cures.choose), again: null };
-  const { context, canForce } = fault.fit;
-  const label = `Use ${context.toLocaleString("en")} tokens`;
+  const { context, kvDtype, canForce } = fault.fit;
+  const label = `Use ${context.toLocaleString("en")} tokens${kvDtype === "q8_0" ? ", compact" : ""}`;
   return {
-    remedy: context ? { label, run: () => cures.shrink(context) } : null,
+    remedy: context ? { label, run: () => cures.shrink({ context, kvDtype }) } : null,
     again: canForce ? { label: "Load anyway", run: cures.force } : null,
   };
 }

@@ -124,7 +124,7 @@ export class Loading {
     if (loaded.source && fault.code === "cancelled") return;
     const help = helpWithLoad(fault, hadModel, wanted, {
       choose: (backend) => settings.choose(backend),
-      shrink: (context) => wanted && void this.load(wanted, { ...changes, context }),
+      shrink: (options) => wanted && void this.load(wanted, { ...changes, ...options }),
       force: () => wanted && void this.load(wanted, { ...changes, isForced: true }),
       askToken: () => wanted && this.parts.onToken(wanted),
     });

@@ -53,3 +53,15 @@ export function markSeen(id) {
     console.info("Storage is blocked.", error);
   }
 }
+
+/**
+ * @param {Thread | null} held What is kept here wins over what a file says of it.
+ * @param {Thread} thread Deleted before, or from a file.
+ * @returns {Thread}
+ */
+export function joined(held, thread) {
+  const tree = new Tree(held?.nodes ?? thread.nodes, held?.chosen ?? thread.chosen);
+  // Of a message that both have, the file only says which follow-up is in view if there was none.
+  if (held) tree.adopt(thread.nodes.map((node) => ({ ...node, ...tree.get(node.id), chosen: node.chosen })));
+  return { ...(held ?? { ...thread, version: 0 }), chosen: tree.chosen, nodes: tree.toList() };
+}

@@ -58,6 +58,7 @@ export class Settings {
   /** @type {string[]} What in the page's address was not understood. */
   notes = [];
   #context = /** @type {HTMLSelectElement} */ (part("set-context"));
+  #cache = /** @type {HTMLSelectElement} */ (part("set-cache"));
   #threads = /** @type {HTMLInputElement} */ (part("set-threads"));
   /** @type {import("../worker/protocol.js").ModelInfo | null} */
   #model = null;
@@ -91,6 +92,7 @@ export class Settings {
     part("settings-reset").addEventListener("click", () => {
       this.#fields.value = {};
       this.#context.value = "auto";
+      this.#cache.value = "f16";
       this.#threads.value = "";
       this.#keep();
     });
@@ -109,12 +111,13 @@ export class Settings {
 
   /**
    * What the next load asks for.
-   * @returns {{context: "auto" | "max" | number, threads: number}}
+   * @returns {{context: "auto" | "max" | number, kvDtype: "f16" | "q8_0", threads: number}}
    */
   get loadOptions() {
     const { value } = this.#context;
     const context = value === "auto" || value === "max" ? value : Number(value);
-    return { context, threads: this.#threads.validity.valid ? Number(this.#threads.value) : 0 };
+    const kvDtype = this.#cache.value === "q8_0" ? "q8_0" : "f16";
+    return { context, kvDtype, threads: this.#threads.validity.valid ? Number(this.#threads.value) : 0 };
   }
 
   /** @param {import("../worker/protocol.js").ModelInfo} model The one now loaded. */
@@ -133,14 +136,16 @@ export class Settings {
 
   #showContext() {
     if (!this.#model) return;
-    const { nCtx, nCtxTrained, kvBytesPerToken } = this.#model;
-    const { context } = this.loadOptions;
+    const { nCtx, nCtxTrained, kvDtype, kvBytesPerToken } = this.#model;
+    const { context, kvDtype: wanted } = this.loadOptions;
     const asked = context === "auto" ? 4096 : context === "max" ? nCtxTrained : context;
     const next = Math.min(asked, nCtxTrained);
-    const cost = `${next.toLocaleString("en")} tokens take ${formatBytes(next * kvBytesPerToken)}`;
-    const now = `now ${nCtx.toLocaleString("en")}, at most ${nCtxTrained.toLocaleString("en")}`;
-    part("context-help").textContent = `${cost} with this model (${now}).`;
-    part("context-reload").hidden = next === nCtx;
+    const perToken = kvBytesPerToken[wanted];
+    const cost = `${next.toLocaleString("en")} tokens take ${formatBytes(next * (perToken ?? kvBytesPerToken.f16 ?? 0))}`;
+    const now = `now ${nCtx.toLocaleString("en")}${kvDtype === "q8_0" ? ", compact" : ""}, at most ${nCtxTrained.toLocaleString("en")}`;
+    const without = perToken === undefined ? " It cannot keep them compactly." : "";
+    part("context-help").textContent = `${cost} with this model (${now}).${without}`;
+    part("context-reload").hidden = next === nCtx && (wanted === kvDtype || perToken === undefined);
   }
 
   #showThreads() {
@@ -196,6 +201,7 @@ export class Settings {
       this.notes.push(`The address asks for the backend “${asked}”, which there is not: choose auto, webgpu or cpu.`);
     }
     if (CONTEXTS.includes(String(kept.context))) this.#context.value = String(kept.context);
+    if (kept.cache === "q8_0") this.#cache.value = kept.cache;
     const threads = new URLSearchParams(location.search).get("threads") ?? kept.threads;
     if (threads) this.#threads.value = String(threads);
     this.backend = isBackend(asked) ? asked : isBackend(kept.backend) ? kept.backend : "auto";
@@ -206,7 +212,7 @@ export class Settings {
     const radios = /** @type {RadioNodeList} */ (this.#form.elements.namedItem("backend"));
     const backend = isBackend(radios.value) ? radios.value : "auto";
     const { threads } = this.loadOptions;
-    const kept = { ...this.#fields.value, backend, context: this.#context.value, threads };
+    const kept = { ...this.#fields.value, backend, context: this.#context.value, cache: this.#cache.value, threads };
     remember("settings", JSON.stringify(kept));
     this.#showContext();
     this.#showThreads();

@@ -6,9 +6,9 @@
 
 import { splitMessage } from "./attachments.js";
 import { attempt, recall, remember } from "./dom.js";
-import { fresh, lastSeen, markSeen, opened, record, titleFrom } from "./open_thread.js";
-import { MemoryStore, openStore } from "./threads_store.js";
-import { newId, Tree } from "./tree.js";
+import { fresh, joined, lastSeen, markSeen, opened, record, titleFrom } from "./open_thread.js";
+import { everyThread, MemoryStore, openStore } from "./threads_store.js";
+import { newId } from "./tree.js";
 /** @typedef {import("./threads_store.js").Thread} Thread */
 /** @typedef {import("./threads_store.js").Store} Store */
 /** @typedef {import("./open_thread.js").OpenThread} OpenThread */
@@ -83,13 +83,7 @@ export class Threads extends EventTarget {
 
   /** @returns {Promise<Thread[]>} */
   all() {
-    return this.#inTurn(() => this.#readAll());
-  }
-
-  /** Within a turn. @returns {Promise<Thread[]>} */
-  async #readAll() {
-    const threads = await Promise.all((await this.list()).map(({ id }) => this.#store.get(id)));
-    return threads.filter((thread) => thread !== null);
+    return this.#inTurn(() => everyThread(this.#store));
   }
 
   /** @param {string} id */
@@ -206,7 +200,7 @@ export class Threads extends EventTarget {
   async remove(ids) {
     // Read and removed in one turn: what is kept or imported after this was asked for stays.
     const removed = await this.#inTurn(async () => {
-      const held = (await this.#readAll()).filter(({ id }) => !ids || ids.includes(id));
+      const held = (await everyThread(this.#store)).filter(({ id }) => !ids || ids.includes(id));
       if (!ids) await this.#store.clear();
       for (const id of ids ?? []) await this.#store.remove(id);
       return held;
@@ -221,13 +215,7 @@ export class Threads extends EventTarget {
   async restore(threads) {
     await this.#inTurn(async () => {
       for (const thread of threads) {
-        const held = await this.#store.get(thread.id);
-        // What is kept here wins over what a file says of it.
-        const tree = new Tree(held?.nodes ?? thread.nodes, held?.chosen ?? thread.chosen);
-        // Of a message that both have, the file only says which follow-up is in view if there was none.
-        if (held) tree.adopt(thread.nodes.map((node) => ({ ...node, ...tree.get(node.id), chosen: node.chosen })));
-        const base = held ?? { ...thread, version: 0 };
-        await this.#put({ ...base, chosen: tree.chosen, nodes: tree.toList() }, true);
+        await this.#put(joined(await this.#store.get(thread.id), thread), true);
       }
     });
     const ids = threads.map(({ id }) => id);
@@ -243,7 +231,7 @@ export class Threads extends EventTarget {
     this.isKept = isKept;
     if (!isKept) await this.remove(null);
     const here = await this.#inTurn(async () => {
-      const held = isKept ? await this.#readAll() : [];
+      const held = isKept ? await everyThread(this.#store) : [];
       await this.#openStore();
       return held;
     });

@@ -135,6 +135,12 @@ export async function openStore(onLost) {
   return new LastingStore(database);
 }
 
+/** @param {Store} store @returns {Promise<Thread[]>} What it holds, the last changed first. */
+export async function everyThread(store) {
+  const threads = await Promise.all((await store.list()).map(({ id }) => store.get(id)));
+  return threads.filter((thread) => thread !== null);
+}
+
 /** @implements {Store} */
 class LastingStore {
   isLasting = true;

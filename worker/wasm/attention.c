@@ -160,26 +160,26 @@ static void soften(const struct cut *c, struct tile *s, u32 n_keys) {
 
 // Rows of a cache as float32: where they lie, or unpacked into `room`.
 static const f32 *tile_rows(const u8 *rows, usize row_bytes, u32 n_keys, u32 n, u32 width,
-                            u32 is_f16, f32 *room, usize *stride) {
-    if (!is_f16 && n == width) {
+                            u32 kv, f32 *room, usize *stride) {
+    if (kv == KV_F32 && n == width) {
         *stride = row_bytes / sizeof(f32);
         return (const f32 *)rows;
     }
-    unpack_rows(rows, row_bytes, n_keys, n, width, is_f16, room);
+    unpack_rows(rows, row_bytes, n_keys, n, width, kv, room);
     *stride = width;
     return room;
 }
 
 static void attend(const struct attention_args *a, struct team *t, const struct cut *c,
                    struct tile *s, u32 first) {
-    u32 value_bytes = a->is_f16 ? 2 : 4, dim_k = a->head_dim, dim_v = a->head_dim_v;
+    u32 dim_k = a->head_dim, dim_v = a->head_dim_v;
     u32 n_keys = min_u32(TILE_KEYS, s->last_key - first);
-    usize k_bytes = (usize)a->n_head_kv * dim_k * value_bytes, k_stride;
-    usize v_bytes = (usize)a->n_head_kv * dim_v * value_bytes, v_stride;
+    usize k_bytes = kv_bytes(a->n_head_kv * dim_k, a->kv), k_stride;
+    usize v_bytes = kv_bytes(a->n_head_kv * dim_v, a->kv), v_stride;
     const u8 *k_rows = (u8 *)state_at(t, a->k_cache) + first * k_bytes;
     const u8 *v_rows = (u8 *)state_at(t, a->v_cache) + first * v_bytes;
-    const f32 *k = tile_rows(k_rows + s->kv_head * dim_k * value_bytes, k_bytes, n_keys, dim_k,
-                             c->width_k, a->is_f16, s->keys, &k_stride);
+    const f32 *k = tile_rows(k_rows + kv_bytes(s->kv_head * dim_k, a->kv), k_bytes, n_keys, dim_k,
+                             c->width_k, a->kv, s->keys, &k_stride);
     score_tile(s->q, s->n_rows, k, k_stride, n_keys, c->width_k, s->scores, s->stride);
     if (a->softcap != 0) cap_scores(s, n_keys, a->softcap);
     u32 end = (u32)s->position[s->n_rows - 1] + 1;
@@ -187,8 +187,8 @@ static void attend(const struct attention_args *a, struct team *t, const struct 
     if (first + n_keys > (u32)s->position[0] + 1 || first < first_seen_by_all)
         mask_scores(a, s, first, n_keys);
     soften(c, s, n_keys);
-    const f32 *v = tile_rows(v_rows + s->kv_head * dim_v * value_bytes, v_bytes, n_keys, dim_v,
-                             c->width_v, a->is_f16, s->values, &v_stride);
+    const f32 *v = tile_rows(v_rows + kv_bytes(s->kv_head * dim_v, a->kv), v_bytes, n_keys, dim_v,
+                             c->width_v, a->kv, s->values, &v_stride);
     mix_tile(s->acc, s->n_rows, s->scores, s->stride, v, v_stride, n_keys, c->width_v);
 }
 

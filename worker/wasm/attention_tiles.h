@@ -2,7 +2,7 @@
 //
 // Rows of queries, scores and sums: scores are [key][row], so that four rows share a vector.
 #pragma once
-#include "values.h"
+#include "kv_format.h"
 
 #define UNROLL_2 _Pragma("clang loop unroll_count(2)")
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -99,10 +99,10 @@ static void mix_tile(f32 *acc, u32 n_rows, const f32 *p, u32 p_stride, const f32
 }
 
 // Rows of a cache as float32 rows of `padded` values, zero behind the first n.
-static void unpack_rows(const u8 *rows, usize row_bytes, u32 n_keys, u32 n, u32 padded, u32 is_f16,
+static void unpack_rows(const u8 *rows, usize row_bytes, u32 n_keys, u32 n, u32 padded, u32 kv,
                         f32 *y) {
     for (u32 j = 0; j < n_keys; j++, rows += row_bytes, y += padded) {
-        load_values(rows, y, n, is_f16);
+        load_kv(rows, y, n, kv);
         for (u32 i = n; i < padded; i++) y[i] = 0;
     }
 }

@@ -1,20 +1,21 @@
 // Keys and values on their way to the cache, alone or straight from the q/k/v product.
+#include "kv_format.h"
 #include "norm.h"
 #include "rope.h"
 
 // Where one position's row of a cache lies.
 static inline void *cache_row(const struct team *t, place cache, u32 position, u32 n_cols,
-                              u32 is_f16) {
-    return (u8 *)state_at(t, cache) + (usize)position * n_cols * (is_f16 ? 2 : 4);
+                              u32 kv) {
+    return (u8 *)state_at(t, cache) + position * kv_bytes(n_cols, kv);
 }
 
 void k_kv_store(const struct kv_store_args *a, struct team *t) {
     FOR_ROW_SHARES(t, t->step->n_tokens, a->k_cols + a->v_cols) {
         u32 position = t->step->position + row;
-        void *k = cache_row(t, a->k_cache, position, a->k_cols, a->is_f16);
-        void *v = cache_row(t, a->v_cache, position, a->v_cols, a->is_f16);
-        store_values(f32_at(a->k) + (usize)row * a->k_cols, k, a->k_cols, a->is_f16);
-        store_values(f32_at(a->v) + (usize)row * a->v_cols, v, a->v_cols, a->is_f16);
+        void *k = cache_row(t, a->k_cache, position, a->k_cols, a->kv);
+        void *v = cache_row(t, a->v_cache, position, a->v_cols, a->kv);
+        store_kv(f32_at(a->k) + (usize)row * a->k_cols, k, a->k_cols, a->kv);
+        store_kv(f32_at(a->v) + (usize)row * a->v_cols, v, a->v_cols, a->kv);
     }
 }
 
@@ -41,7 +42,7 @@ void k_heads(const struct heads_args *a, struct team *t) {
         f32 *y = f32_at(a->y) + (usize)row * a->n_head * n;
         for (u32 i = 0; i < a->n_head * n; i += n) make_head(a, q + i, a->q_norm, angles, y + i);
         for (u32 i = 0; i < n_k; i += n) make_head(a, k + i, a->k_norm, angles, turned + i);
-        store_values(turned, cache_row(t, a->k_cache, position, n_k, a->is_f16), n_k, a->is_f16);
-        store_values(k + n_k, cache_row(t, a->v_cache, position, n_v, a->is_f16), n_v, a->is_f16);
+        store_kv(turned, cache_row(t, a->k_cache, position, n_k, a->kv), n_k, a->kv);
+        store_kv(k + n_k, cache_row(t, a->v_cache, position, n_v, a->kv), n_v, a->kv);
     }
 }

@@ -38,6 +38,9 @@ enum {
     PART_HEAD = 4,            // words before a part's values
     ROPE_NORM = 0,            // pairs of neighbours
     ROPE_NEOX = 1,            // pairs of halves
+    KV_F32 = 0,               // formats of a cache
+    KV_F16 = 1,
+    KV_Q8_0 = 2,
     SOFTMAX = 0,              // gatings of a router
     SIGMOID = 1,
     SOFTMAX_CHOSEN = 2,
@@ -198,14 +201,14 @@ struct rope_args {
 
 struct kv_store_args {  // rows of k and v to the cache, at each token's position
     place k, v, k_cache, v_cache;
-    u32 k_cols, v_cols, is_f16;
+    u32 k_cols, v_cols, kv;
 };
 
 // Everything between the q/k/v product and attention: norms of q and k where given, rotation of
 // both (angles absent: none), k and v to the cache, q to y [n_tokens, n_head * head_dim].
 struct heads_args {
     place qkv, q_norm, k_norm, angles, y, k_cache, v_cache;
-    u32 n_head, n_head_kv, head_dim, head_dim_v, n_rot, layout, is_f16;
+    u32 n_head, n_head_kv, head_dim, head_dim_v, n_rot, layout, kv;
     f32 eps;
 };
 
@@ -214,7 +217,7 @@ struct heads_args {
 // f32 [MAX_PARTS, n_head, PART_HEAD + head_dim_v rounded up to 4].
 struct attention_args {
     place q, k_cache, v_cache, sinks, parts, y;
-    u32 n_head, n_head_kv, head_dim, head_dim_v, window, is_causal, is_f16;
+    u32 n_head, n_head_kv, head_dim, head_dim_v, window, is_causal, kv;
     f32 scale, softcap;
 };
 

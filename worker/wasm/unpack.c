@@ -53,13 +53,13 @@ QUANT_TYPES(UNPACK)
 static void unpack_f32(const u8 *block, u32 stride, u32 n_rows, u32 n_cols, f32 *out,
                        u32 out_cols) {
     for (u32 row = 0; row < n_rows; row++)
-        load_values(block + row * stride, out + (usize)row * out_cols, n_cols, false);
+        __builtin_memcpy(out + (usize)row * out_cols, block + row * stride, n_cols * sizeof(f32));
 }
 
 static void unpack_f16(const u8 *block, u32 stride, u32 n_rows, u32 n_cols, f32 *out,
                        u32 out_cols) {
     for (u32 row = 0; row < n_rows; row++)
-        load_values(block + row * stride, out + (usize)row * out_cols, n_cols, true);
+        load_f16((const u16 *)(block + row * stride), out + (usize)row * out_cols, n_cols);
 }
 
 static void unpack_bf16(const u8 *block, u32 stride, u32 n_rows, u32 n_cols, f32 *out,

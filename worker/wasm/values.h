@@ -42,31 +42,21 @@ INLINE void share_values(struct team *t, u32 n, const f32 *a, const f32 *b, f32 
 INLINE v128_t op_add(v128_t a, v128_t b, v128_t c) { return wasm_f32x4_add(a, b); }
 INLINE v128_t op_scale(v128_t a, v128_t b, v128_t c) { return wasm_f32x4_mul(a, c); }
 
-// float32 values to float32 or float16 ones.
-static inline void store_values(const f32 *x, void *y, u32 n, u32 is_f16) {
-    if (!is_f16) {
-        __builtin_memcpy(y, x, n * sizeof(f32));
-        return;
-    }
-    u16 *to = y;
+// float32 values to float16 ones.
+static inline void store_f16(const f32 *x, u16 *y, u32 n) {
     u32 i = 0;
-    for (; i + 8 <= n; i += 8) wasm_v128_store(to + i, v_to_f16(v_load(x + i), v_load(x + i + 4)));
-    for (; i < n; i++) to[i] = s_to_f16(x[i]);
+    for (; i + 8 <= n; i += 8) wasm_v128_store(y + i, v_to_f16(v_load(x + i), v_load(x + i + 4)));
+    for (; i < n; i++) y[i] = s_to_f16(x[i]);
 }
 
 // And back.
-static inline void load_values(const void *x, f32 *y, u32 n, u32 is_f16) {
-    if (!is_f16) {
-        __builtin_memcpy(y, x, n * sizeof(f32));
-        return;
-    }
-    const u16 *from = x;
+static inline void load_f16(const u16 *x, f32 *y, u32 n) {
     u32 i = 0;
     for (; i + 8 <= n; i += 8) {
         v128_t low, high;
-        v_from_f16(wasm_v128_load(from + i), &low, &high);
+        v_from_f16(wasm_v128_load(x + i), &low, &high);
         v_store(y + i, low);
         v_store(y + i + 4, high);
     }
-    for (; i < n; i++) y[i] = s_from_f16(from[i]);
+    for (; i < n; i++) y[i] = s_from_f16(x[i]);
 }

@@ -312,7 +312,7 @@ class SimdExecutor:
     def start_profile(self) -> CpuProfile:
         """Time every call on its own from now on, until ``stop_profile``."""
         assert self.plan is not None, "profile before load"
-        self._profile = CpuProfile(self.plan)
+        self._profile = CpuProfile(self.plan, self._n_ctx)
         return self._profile
 
     def stop_profile(self) -> None:

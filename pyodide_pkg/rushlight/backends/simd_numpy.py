@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..gguf.reader import GgufFile
 from ..graph.ir import Node
 from ..ops import OPS
-from ..ops.attention import KvCache
+from ..ops.kv_cache import KvCache
 from ..plan.cpu_program import Call, CpuPlan, MemoryLayout
 from ..plan.plan import Binding
 from .base import LoadOptions

@@ -16,9 +16,9 @@ class CpuProfile(ProfileTable):
 
     note = "Each call was run and waited for alone, so times include some 0.02 ms of that."
 
-    def __init__(self, plan: CpuPlan) -> None:
+    def __init__(self, plan: CpuPlan, n_ctx: int) -> None:
         super().__init__()
-        self._plan = plan
+        self._plan, self._n_ctx = plan, n_ctx
         self._sizes = {slot.name: slot.n_bytes for slot in plan.slots.values()}
 
     def add(self, index: int, ms: float, n_tokens: int, position: int, n_out: int) -> None:
@@ -34,8 +34,8 @@ class CpuProfile(ProfileTable):
         args: Any = call.args
         if call.kernel == "attention":
             keys = min(n_keys, args["window"] or n_keys)
-            width = args["n_head_kv"] * (args["head_dim"] + args["head_dim_v"])
-            return float(keys * width * (2 if args["is_f16"] else 4))
+            rows = sum(self._sizes[args[name].slot] for name in ("k_cache", "v_cache"))
+            return rows / self._n_ctx * keys
         if call.kernel == "matmul":
             moved = self._sizes[args["weight"].slot] + 4 * rows * (args["n_cols"] + args["n_rows"])
             return float(moved)

@@ -13,6 +13,7 @@ from ..gguf.reader import GgufFile, TensorInfo
 from ..graph.ir import Attr, Graph, Node, Weight
 from ..graph.rewrite import Phase, fuse
 from ..ops import OPS, Case, OpDef
+from ..ops.kv_cache import KV_FORMATS
 from ..ops.opdef import KvDtype
 from ..plan.plan import Plan
 from ..plan.variant import PHASES, Variant
@@ -127,8 +128,8 @@ def trials_for(graph: Graph, file: GgufFile, kv: KvDtype = "f32") -> tuple[Trial
             ports = {p: weight.shape if weight else () for p, weight in weights.items()}
             traits.setdefault(node.op, {"split"}).update(traits_of(OPS[node.op], ports, node.attrs))
         for name in sorted(set(traits) - COMMON_OPS - {"matmul"}):
-            cases = _cover(phase, OPS[name], traits[name])
-            trials += [Trial(phase, OPS[name], _with_kv(OPS[name], case, kv)) for case in cases]
+            op = _with_kv(OPS[name], kv)
+            trials += [Trial(phase, op, case) for case in _cover(phase, op, traits[name])]
         for name in types:
             trials += [Trial(phase, OPS["matmul"], c) for c in _cover(phase, OPS["matmul"], {name})]
     return tuple(trials)
@@ -163,7 +164,7 @@ def _cover(phase: Phase, op: OpDef, wanted: set[str]) -> list[Case]:
         for case in op.cases
         if (n_tokens_of(op, case) == 1) == (phase == "decode") and case.position <= MOST_STEPS
     ]
-    left.sort(key=lambda each: (each[0].position == 0, each[0].kv != "f32"))
+    left.sort(key=lambda each: each[0].position == 0)
     chosen: list[Case] = []
     while left:
         case, has = max(left, key=lambda each: len(each[1] & wanted))
@@ -181,11 +182,17 @@ def _split(case: Case) -> set[str]:
     return {"split"} if case.n_ctx > 256 else set()
 
 
-def _with_kv(op: OpDef, case: Case, kv: KvDtype) -> Case:
-    """The case with the caches that the model has."""
-    if "cache" not in op.state or case.kv == kv:
-        return case
-    return replace(case, kv=kv, name=f"{case.name}-{kv}")
+def _with_kv(op: OpDef, kv: KvDtype) -> OpDef:
+    """The op with those cases that the model's kind of cache can keep, on such caches."""
+    if "cache" not in op.state:
+        return op
+    cases = []
+    for case in op.cases:
+        n_heads = int(case.attrs.get("n_head_kv", 1))  # type: ignore[arg-type]
+        if all(width // n_heads % KV_FORMATS[kv].n_values == 0 for width in case.shapes["cache"]):
+            name = case.name if case.kv == kv else f"{case.name}-{kv}"
+            cases.append(replace(case, kv=kv, name=name, nmse=max(case.nmse, KV_FORMATS[kv].nmse)))
+    return replace(op, cases=tuple(cases))
 
 
 def n_tokens_of(op: OpDef, case: Case) -> int:

@@ -12,6 +12,7 @@ from ..graph.ir import Attr, Shape
 from .attention_cases import ATTENTION_CASES, KV_STORE_CASES, STEP_CASES
 from .elementwise import clamp as clamp_values
 from .elementwise import position_scale
+from .kv_cache import KvCache
 from .norm import layer_norm, rms_norm
 from .opdef import AttrSpec, OpDef, Shapes, require
 from .product import product
@@ -21,19 +22,9 @@ F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 
 
-class KvCache:
-    """Keys and values of one layer by position: two arrays [n_ctx, width], float16 or float32."""
-
-    def __init__(self, n_ctx: int, width_k: int, width_v: int, dtype: str = "f32") -> None:
-        kind = np.float16 if dtype == "f16" else np.float32
-        self.k: NDArray[Any] = np.zeros((n_ctx, width_k), kind)
-        self.v: NDArray[Any] = np.zeros((n_ctx, width_v), kind)
-
-
 def kv_store(k: F32, v: F32, positions: I32, cache: KvCache) -> KvCache:
     """Write keys and values of each token at its position."""
-    cache.k[positions] = k
-    cache.v[positions] = v
+    cache.store(k, v, positions)
     return cache
 
 
@@ -61,8 +52,7 @@ def attention(
     """
     n, n_kv = len(q), int(positions.max()) + 1
     start = max(0, int(positions.min()) - window + 1) if window else 0
-    k = cache.k[start:n_kv].astype(np.float32).reshape(n_kv - start, n_head_kv, head_dim)
-    v = cache.v[start:n_kv].astype(np.float32).reshape(n_kv - start, n_head_kv, -1)
+    k, v = (rows.reshape(n_kv - start, n_head_kv, -1) for rows in cache.read(start, n_kv))
     last = positions if causal else np.full_like(positions, n_kv - 1)
     seen = np.arange(start, n_kv)[None, :] <= last[:, None]
     if window:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..graph.ir import Attr
+from .kv_cache import KV_FORMATS
 from .opdef import Case, KvDtype
 from .rope import YARN
 
@@ -109,13 +110,15 @@ def _cached_case(
     n_ctx: int,
     kv: KvDtype,
 ) -> Case:
-    name += f"/{n_ctx}" * (n_ctx > 0) + "-f16" * (kv == "f16")
-    return Case(name, shapes, attrs, position=position, nmse=1e-9, n_ctx=n_ctx, kv=kv)
+    name += f"/{n_ctx}" * (n_ctx > 0) + f"-{kv}" * (kv != "f32")
+    nmse = max(1e-9, KV_FORMATS[kv].nmse)
+    return Case(name, shapes, attrs, position=position, nmse=nmse, n_ctx=n_ctx, kv=kv)
 
 
 KV_STORE_CASES = (
     Case("1x64", {"k": (1, 64), "v": (1, 64), "cache": (64, 64)}, position=5),
     Case("7x48", {"k": (7, 48), "v": (7, 48), "cache": (48, 48)}, position=0),
+    Case("5x96-q8_0", {"k": (5, 96), "v": (5, 96), "cache": (96, 96)}, nmse=1e-7, kv="q8_0"),
 )
 ATTENTION_CASES = (
     _attention_case(1, (4, 1, 256), 0),
@@ -138,6 +141,12 @@ ATTENTION_CASES = (
     _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0, kv="f16"),
     _attention_case(21, (6, 2, 96), 300, sinks=True),
     _attention_case(21, (6, 2, 96), 300, sinks=True, kv="f16"),
+    _attention_case(1, (4, 1, 256), 100, window=64, kv="q8_0"),
+    _attention_case(40, (4, 2, 64), 400, window=290, softcap=20.0, kv="q8_0"),
+    _attention_case(21, (6, 2, 96), 300, sinks=True, kv="q8_0"),
+    _attention_case(19, (4, 2, 192, 128), 11, kv="q8_0"),
+    _attention_case(3, (2, 1, 544), 2, kv="q8_0"),
+    _attention_case(70, (4, 1, 256), 0, causal=False, kv="q8_0"),
     _attention_case(1, (3, 3, 20), 0, causal=False),
     _attention_case(37, (3, 3, 20), 0, causal=False),
     _attention_case(150, (4, 2, 64), 0, causal=False),
@@ -182,5 +191,10 @@ STEP_CASES = (
     _step_case((4, 2, 64), 420, "norm", norm=False, window=300, softcap=20.0, kv="f16"),
     _step_case((4, 1, 256), 290, "neox", norm=True, window=270, kv="f16"),
     _step_case((8, 1, 80), 330, "neox", norm=False, sinks=True, kv="f16"),
+    _step_case((8, 2, 64), 400, "neox", norm=True, kv="q8_0"),
+    _step_case((4, 1, 256), 290, "neox", norm=True, window=270, kv="q8_0"),
+    _step_case((5, 1, 96), 61, "norm", norm=False, softcap=20.0, sinks=True, kv="q8_0"),
+    _step_case((4, 2, 192, 128), 45, "norm", norm=False, v_norm=True, kv="q8_0"),
+    _step_case((2, 1, 544), 3, "neox", norm=True, kv="q8_0"),
     _step_case((3, 3, 20), 0, "norm", norm=False, n_rot=0, causal=False),
 )

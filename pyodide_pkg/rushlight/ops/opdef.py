@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..errors import GraphError
 from ..graph.ir import Attr, Shape
 
 Shapes = Mapping[str, Shape]
-KvDtype = Literal["f16", "f32"]
+KvDtype = Literal["f32", "f16", "q8_0"]
 """How a cache stores keys and values."""
+KV_DTYPES: tuple[KvDtype, ...] = get_args(KvDtype)
 Infer = Callable[[Shapes, Mapping[str, Attr]], dict[str, Shape]]
 
 

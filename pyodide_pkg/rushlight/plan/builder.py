@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..errors import UnsupportedOpError
 from ..graph.ir import Attr, Graph, Node, Shape
 from ..ops import OPS
+from ..ops.opdef import KvDtype
 from ..ops.state import state_parts
 from ..shaders import pack_params
 from .memory import assign_scratch, lifetimes_of
@@ -46,7 +47,7 @@ class PlanOptions:
     n_tokens_max: int
     n_out_max: int
     n_ctx: int
-    kv_dtype: str
+    kv_dtype: KvDtype
     variant: Variant
     limits: DeviceLimits
 

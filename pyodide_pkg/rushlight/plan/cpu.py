@@ -10,6 +10,7 @@ from ..graph.ir import Graph
 from ..graph.rewrite import CPU_RULES, apply_rules
 from ..graph.verify import output_cols, verify
 from ..kernels import KernelTable
+from ..ops.opdef import KvDtype
 from .cpu_builder import CpuBuilder, CpuOptions
 from .cpu_lower import LOWERINGS, TAIL_OPS
 from .cpu_program import CpuPlan
@@ -27,7 +28,7 @@ def plan_cpu(
     *,
     n_ctx: int,
     n_batch: int = 256,
-    kv_dtype: str = "f16",
+    kv_dtype: KvDtype = "f16",
     is_exact: bool = False,
     read_tensor: ReadTensor,
 ) -> CpuPlan:

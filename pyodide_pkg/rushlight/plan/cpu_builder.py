@@ -14,6 +14,7 @@ from ..gguf.reader import GgufFile, TensorInfo
 from ..graph.ir import Attr, Graph, Node, Shape
 from ..kernels import KernelTable
 from ..ops import OPS
+from ..ops.opdef import KvDtype
 from ..ops.state import state_parts
 from .cpu_program import INPUT, Call, CpuPlan, WeightSlot
 from .memory import assign_scratch, lifetimes_of
@@ -46,7 +47,7 @@ class CpuOptions:
     n_batch: int
     n_out_max: int
     n_ctx: int
-    kv_dtype: str
+    kv_dtype: KvDtype
     is_exact: bool
 
 

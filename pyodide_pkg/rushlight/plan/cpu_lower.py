@@ -271,6 +271,11 @@ def lower_rope(b: CpuBuilder, node: Node) -> None:
     )
 
 
+def cache_kind(b: CpuBuilder) -> int:
+    """How the caches keep values, as the kernels call it."""
+    return b.table.constants[f"KV_{b.options.kv_dtype.upper()}"]
+
+
 def lower_kv_store(b: CpuBuilder, node: Node) -> None:
     """Keys and values of each token to the cache."""
     k_cache, v_cache = b.state(node.inputs["cache"])
@@ -283,7 +288,7 @@ def lower_kv_store(b: CpuBuilder, node: Node) -> None:
         v_cache=v_cache,
         k_cols=b.n_cols(k),
         v_cols=b.n_cols(v),
-        is_f16=b.options.kv_dtype == "f16",
+        kv=cache_kind(b),
     )
 
 
@@ -318,7 +323,7 @@ def emit_attention(b: CpuBuilder, node: Node, q: Binding) -> None:
         head_dim_v=head_dim_v,
         window=attrs["window"],
         is_causal=attrs["causal"],
-        is_f16=b.options.kv_dtype == "f16",
+        kv=cache_kind(b),
         scale=attrs["scale"],
         softcap=attrs["softcap"],
     )
@@ -353,7 +358,7 @@ def lower_attention_step(b: CpuBuilder, node: Node) -> None:
         **{name: attrs[name] for name in ("n_head", "n_head_kv", "head_dim", "n_rot", "eps")},
         head_dim_v=value_dim(b, node),
         layout=rope_layout(b, node),
-        is_f16=b.options.kv_dtype == "f16",
+        kv=cache_kind(b),
     )
     if attrs["slope"]:
         emit_position_scale(b, node, q, q, attrs["n_head"] * attrs["head_dim"])

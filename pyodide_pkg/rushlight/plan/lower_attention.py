@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..errors import UnsupportedOpError
 from ..graph.ir import Attr, Node
+from ..ops.kv_cache import KV_FORMATS
 from ..ops.rope import TABLE_ATTRS, TABLE_DEFAULTS, cos_sin_table
 from .builder import PlanBuilder
 from .plan import Binding
@@ -54,14 +55,15 @@ def lower_rope(b: PlanBuilder, node: Node) -> None:
 def lower_kv_store(b: PlanBuilder, node: Node) -> None:
     """Keys and values to the cache; the state's new name is the same slots."""
     k, v = node.inputs["k"], node.inputs["v"]
-    k4, v4 = _fours(b.n_cols(k), node.op), _fours(b.n_cols(v), node.op)
+    fours = max(1, KV_FORMATS[b.options.kv_dtype].n_values // 4)  # in a block of the cache
+    k_blocks, v_blocks = (_fours(b.n_cols(name), node.op) // fours for name in (k, v))
     size = 64
     b.emit(
         "kv_store",
         [b.value(k), b.value(v), *b.state(node.inputs["cache"])],
-        b.fold(-(-b.options.n_tokens_max * (k4 + v4) // size)),
+        b.fold(-(-b.options.n_tokens_max * (k_blocks + v_blocks) // size)),
         imports=[b.kv_import()],
-        overrides={"WG_SIZE": size, "K4": k4, "V4": v4},
+        overrides={"WG_SIZE": size, "K_BLOCKS": k_blocks, "V_BLOCKS": v_blocks},
     )
 
 

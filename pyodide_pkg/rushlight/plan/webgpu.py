@@ -10,6 +10,7 @@ from ..gguf.reader import GgufFile
 from ..graph.ir import Graph, Node
 from ..graph.rewrite import Phase, fuse
 from ..graph.verify import output_cols, verify
+from ..ops.opdef import KvDtype
 from . import lower_attention as attention
 from . import lower_experts as experts
 from . import lower_fused as fused
@@ -86,7 +87,7 @@ def plan_model(
     *,
     n_ctx: int,
     n_batch: int = 256,
-    kv_dtype: str = "f16",
+    kv_dtype: KvDtype = "f16",
     limits: DeviceLimits | None = None,
     variant: str | Mapping[Phase, str] = "tiles",
     read_tensor: ReadTensor,
