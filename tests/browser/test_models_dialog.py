@@ -116,6 +116,16 @@ def test_a_repository_lists_what_can_be_read(page: Page, hub: FakeHub, typed: st
     expect(page).to_have_url(re.compile("F16%2Ftiny-F16-00001-of-00002.gguf"))
 
 
+def test_a_repository_in_the_address_offers_its_files(
+    page: Page, site: ScriptedSite, hub: FakeHub
+) -> None:
+    page.goto(f"{site.url}?model={hub.repo}")
+    expect(page.get_by_test_id("hub-file")).to_have_count(5)
+    page.get_by_test_id("hub-file").first.click()
+    wait_until(page, "ready")
+    expect(page.get_by_test_id("alert")).to_be_hidden()
+
+
 def test_what_the_hub_refuses_is_said(page: Page, hub: FakeHub) -> None:
     words = page.get_by_test_id("hub-words")
     type_address(page, "maker/nothing")

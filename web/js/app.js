@@ -1,6 +1,7 @@
 // @ts-check
 /** The page: wires the conversation, the message field, the dialogs and the engine together. */
 
+import { repoOf } from "../worker/hub.js";
 import { Activity } from "./activity.js";
 import { AlertView } from "./alert.js";
 import { Chat } from "./chat.js";
@@ -9,6 +10,7 @@ import { Composer, wireStarters } from "./composer.js";
 import { fitToKeyboard } from "./dom.js";
 import { EngineClient, EngineFault } from "./engine_client.js";
 import { showName } from "./header.js";
+import { hubAddress } from "./hub_access.js";
 import { LoadedModel } from "./loaded.js";
 import { Loading } from "./loading.js";
 import { ModelPicker, readSiteModel, siteSource, urlSource } from "./models.js";
@@ -87,7 +89,7 @@ function wire() {
   fitToKeyboard();
 }
 
-/** The model asked for in the address, or else the site's own. */
+/** The model asked for in the address (of a repository, the choice of its files), or the site's own. */
 async function start() {
   const asked = new URLSearchParams(location.search).get("model");
   try {
@@ -95,6 +97,12 @@ async function start() {
     const [site] = await Promise.all([readSiteModel(!!asked), picker.catalogue.read()]);
     loaded.site = site;
     if (site) picker.offerDefault(site);
+    const repo = asked ? repoOf(asked, hubAddress()) : "";
+    if (repo) {
+      showName("No model", "");
+      activity.enter("error");
+      return picker.openRepo(repo);
+    }
     if (asked) return await loading.load(urlSource(asked));
     if (site) return await loading.load(siteSource(site));
     const message = "This site has no model of its own.";

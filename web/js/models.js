@@ -178,6 +178,12 @@ export class ModelPicker {
     void this.stored.refresh();
   }
 
+  /** @param {string} repo Of the hub, whose files are offered. */
+  openRepo(repo) {
+    this.open();
+    void this.hub.show(repo);
+  }
+
   /** The hub refused this source: asks who it is that wants it. @param {ModelSource} source */
   askToken(source) {
     this.open();
