@@ -56,8 +56,7 @@ export class Chat extends EventTarget {
   show(tree) {
     this.#tree = tree;
     this.#leftOut.clear();
-    this.#items = [];
-    this.#later = [];
+    [this.#items, this.#later] = [[], []];
     this.#list.replaceChildren();
     this.sync();
     this.follow(true);
@@ -68,12 +67,13 @@ export class Chat extends EventTarget {
     const path = this.#tree.path;
     const same = path.findIndex((node, i) => !this.#isDrawn(this.#items[i], node));
     for (const { element } of this.#items.splice(same < 0 ? path.length : same)) element.remove();
-    const late = path.length - DRAWN_AT_ONCE;
     for (let i = this.#items.length; i < path.length; i += 1) {
-      this.#items.push(this.#draw(path[i], i < late));
+      this.#items.push(this.#draw(path[i], i < path.length - DRAWN_AT_ONCE));
     }
     if (this.#later.length) this.#drawLater();
     this.#empty.hidden = path.length > 0;
+    // Then what is out of view is left out of layout too.
+    this.#list.classList.toggle("is-long", path.length > 5 * DRAWN_AT_ONCE);
     for (const item of this.#items) this.#showVersions(item);
     this.#showLeftOut();
     this.follow();
