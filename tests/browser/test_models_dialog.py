@@ -167,6 +167,23 @@ def test_a_token_is_kept_only_if_asked(page: Page, site: ScriptedSite, hub: Fake
     assert page.evaluate("localStorage.getItem('rushlight.hubToken')") is None
 
 
+def test_the_browser_is_asked_to_keep_a_large_model_that_was_chosen(
+    page: Page, site: ScriptedSite
+) -> None:
+    page.evaluate("""() => {
+      window.nAsked = 0;
+      StorageManager.prototype.persisted = async () => window.nAsked > 0;
+      StorageManager.prototype.persist = async () => { window.nAsked += 1; return true; };
+    }""")
+    for n_mb, n_asked in ((20, 0), (500, 1), (600, 1)):
+        site.model(nBytes=n_mb * MB)
+        page.get_by_test_id("catalogue-model").first.click()
+        expect(page.get_by_test_id("model-dialog")).to_be_hidden()
+        expect(page.locator("#model-size")).to_contain_text(f"{n_mb} MB")
+        assert page.evaluate("window.nAsked") == n_asked
+        page.get_by_test_id("model-button").click()
+
+
 def test_a_verdict_offers_what_fits(page: Page, site: ScriptedSite) -> None:
     site.model(fault=TOO_LARGE)
     page.get_by_test_id("catalogue-model").first.click()
