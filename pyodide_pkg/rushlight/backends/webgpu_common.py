@@ -29,13 +29,13 @@ from .rewind import Held
 from .webgpu_program import Program, compile_model
 from .webgpu_step import (
     Step,
+    TokenSteps,
     binding_bytes,
     choose_plan,
     output_rows,
     pack_input,
     read_candidates,
     sample_writes,
-    set_token,
     step_for,
 )
 
@@ -242,7 +242,8 @@ class WebGpuExecutor:
             options = await self._choose_kernels(graph, file, options, progress)
         program = await self._compile(graph, file, sources, self.device, options)
         self.program = program
-        self._greedy_steps: dict[int, Step] = {}
+        self._token_steps = TokenSteps(program.plans)
+        self._written: SampleInputs | None = None  # what the kernels that draw would read now
         self._n_ctx, self._graph = options.n_ctx, graph
         self.stats.memory_bytes = program.model_plan.bytes_by_kind()
         if options.before_memory is not None:
@@ -325,23 +326,19 @@ class WebGpuExecutor:
         program = self._fitting(position + len(tokens))
         async with self._turn:
             state.held.ran(position, len(tokens))
-            index = choose_plan(program.plans, len(tokens))
-            plan = program.plans[index]
-            words = pack_input(plan, tokens, position, [len(tokens) - 1])
-            n_bytes = binding_bytes(plan, plan.outputs["candidates"])
-            step = step_for(plan, index, words, "candidates", n_bytes)
-            step = replace(step, writes=sample_writes(inputs))
+            step = self._draw_step(program, tokens, position, inputs)
+            self._written = None  # unless the step comes to its end
             data = await self.device.run(state.handle, step)
+            self._written = inputs
             assert data is not None
+            plan = program.plans[step.plan]
             all_bytes = binding_bytes(plan, plan.outputs["adjusted"])
             found = read_candidates(data.view(np.uint32), all_bytes // 4)
             if found is not None and is_decided(found, inputs.cuts):
                 return found
             self.stats.full_reads += 1
-            stop = plan.body.stop
-            data = await self.device.run(
-                state.handle, Step(index, stop, stop, words, "adjusted", all_bytes)
-            )
+            rest = Step(step.plan, step.stop, step.stop, step.input_words, "adjusted", all_bytes)
+            data = await self.device.run(state.handle, rest)
             assert data is not None
             return Candidates(data.view(np.float32))
 
@@ -349,27 +346,27 @@ class WebGpuExecutor:
         self, state: DeviceState, token: int, position: int, n_steps: int
     ) -> list[int]:
         """Several greedy steps in one submit; see ``Executor.run_ahead``."""
-        program = self._fitting(position + n_steps)
+        self._fitting(position + n_steps)
         async with self._turn:
             state.held.ran(position, n_steps)
-            step = self._greedy_step(program, n_steps)
-            set_token(program.plans[step.plan], step.input_words, token, position)
+            step = self._token_steps.greedy(token, position, n_steps)
             data = await self.device.run(state.handle, step)
             assert data is not None
             made: list[int] = data.view(np.int32).tolist()
             return made
 
-    def _greedy_step(self, program: Program, n_steps: int) -> Step:
-        """The step of so many tokens, made once: only its token and position change."""
-        step = self._greedy_steps.get(n_steps)
-        if step is None:
-            index = choose_plan(program.plans, 1)
+    def _draw_step(
+        self, program: Program, tokens: Sequence[int], position: int, inputs: SampleInputs
+    ) -> Step:
+        if len(tokens) == 1:
+            step = self._token_steps.draw(tokens[0], position)
+        else:
+            index = choose_plan(program.plans, len(tokens))
             plan = program.plans[index]
-            words = pack_input(plan, [0], 0, [0])
-            want = "argmax" if n_steps == 1 else "ahead"
-            step = replace(step_for(plan, index, words, want, n_steps * 4), n_repeats=n_steps)
-            self._greedy_steps[n_steps] = step
-        return step
+            words = pack_input(plan, tokens, position, [len(tokens) - 1])
+            n_bytes = binding_bytes(plan, plan.outputs["candidates"])
+            step = step_for(plan, index, words, "candidates", n_bytes)
+        return step if inputs is self._written else replace(step, writes=sample_writes(inputs))
 
     def rewind(self, state: DeviceState, position: int) -> int:
         """KV entries past ``position`` are overwritten before they are read; a convolution's

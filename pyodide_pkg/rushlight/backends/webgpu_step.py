@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +32,10 @@ class Step:
     writes: tuple[tuple[str, NDArray[np.uint32]], ...] = ()
     """Words for the start of further slots."""
 
-    @cached_property
+    @property
     def n_dispatches(self) -> int:
         """How many dispatches the whole step replays."""
-        return len(self.order(self.start, self.stop))
+        return (self.stop - self.start + self.tail[1] - self.tail[0]) * self.n_repeats
 
     def order(self, start: int, stop: int) -> Sequence[int]:
         """Indices of the dispatches of a submit of ``start..stop``, in order."""
@@ -70,12 +69,6 @@ def pack_input(
     return words
 
 
-def set_token(plan: Plan, words: NDArray[np.uint32], token: int, position: int) -> None:
-    """Make the input words of one token those of another one at another position."""
-    words[plan.input_layout.step // 4 + 1] = position
-    words[plan.input_layout.tokens // 4] = token
-
-
 def step_for(
     plan: Plan, index: int, words: NDArray[np.uint32], want: str, n_bytes: int, start: int = 0
 ) -> Step:
@@ -83,6 +76,36 @@ def step_for(
     return Step(
         index, start, plan.body.stop, words, want, n_bytes, tail=plan.tails.get(want, (0, 0))
     )
+
+
+class TokenSteps:
+    """The steps of one token, each made once: then only its token and position change."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self._index = choose_plan(plans, 1)
+        self._plan = plans[self._index]
+        self._steps: dict[tuple[str, int], Step] = {}
+
+    def greedy(self, token: int, position: int, n_steps: int) -> Step:
+        """So many steps, each fed with the argmax of the one before."""
+        return self._step("argmax" if n_steps == 1 else "ahead", token, position, n_steps)
+
+    def draw(self, token: int, position: int) -> Step:
+        """The step whose candidates are read back."""
+        return self._step("candidates", token, position, 1)
+
+    def _step(self, want: str, token: int, position: int, n_steps: int) -> Step:
+        plan, step = self._plan, self._steps.get((want, n_steps))
+        if step is None:
+            words = pack_input(plan, [token], position, [0])
+            n_bytes = n_steps * 4
+            if want == "candidates":
+                n_bytes = binding_bytes(plan, plan.outputs[want])
+            step = step_for(plan, self._index, words, want, n_bytes)
+            step = self._steps[want, n_steps] = replace(step, n_repeats=n_steps)
+        step.input_words[plan.input_layout.step // 4 + 1] = position
+        step.input_words[plan.input_layout.tokens // 4] = token
+        return step
 
 
 def sample_writes(inputs: SampleInputs) -> tuple[tuple[str, NDArray[np.uint32]], ...]:
