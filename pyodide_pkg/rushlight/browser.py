@@ -64,6 +64,8 @@ class _Loaded:
         self.name = name
         self.session = Session(model)
         self.generation: Generation | None = None
+        self.n_written = 0
+        """Tokens of all replies that came to their end."""
 
 
 _loaded: _Loaded | None = None
@@ -260,6 +262,7 @@ async def chat(
         generation.stats.finish_reason = "cancelled"
     finally:
         loaded.generation = None
+        loaded.n_written += len(generation.ids)
     return _reply_stats(generation, fitted, text)
 
 
@@ -334,6 +337,8 @@ def report() -> str:
         adapter = _loaded.model.device.adapter
         device_bytes = sum(executor.stats.memory_bytes.values())
         details |= model_facts(_loaded.model, len(_loaded.session.tokens))
+        writing = _loaded.generation
+        details["replyTokens"] = _loaded.n_written + (len(writing.ids) if writing else 0)
         if isinstance(executor, BrowserCpuExecutor):
             details["cpu"] = _cpu_report(executor, _loaded.model)
     return json.dumps(

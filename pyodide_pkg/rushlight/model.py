@@ -33,7 +33,7 @@ from .graph.ir import Graph
 from .models import build_graph, require_known
 from .ops.kv_cache import require_cache
 from .ops.opdef import KV_DTYPES, KvDtype
-from .sampling import Sampler, SamplingParams
+from .sampling import Sampler, SamplingParams, require_known_options
 from .session import Session, check_ids
 from .tokenizer import Tokenizer, load_tokenizer
 
@@ -124,11 +124,11 @@ class Model:
     def load(source: ModelSource, device: str = "auto", **options: Any) -> Model:
         """Load a GGUF file from a path, an http(s) URL or bytes.
 
-        ``device``: "auto", "gpu", "cpu" or "numpy". Options: ``n_ctx`` (tokens of context),
-        ``kv_dtype`` ("f16", "f32" or "q8_0"), ``n_batch`` (tokens per prefill chunk), ``progress``
-        (called with ``Progress``), ``pre`` (overrides the file's pre-tokenizer name), ``variant``
-        ("exact": kernels of full precision; or forces one: "tiles" or another row of
-        ``plan/variant.py`` on a GPU, "int8" on the CPU),
+        ``device``: "auto", "gpu", "floor" (a GPU within the limits that each must have), "cpu" or
+        "numpy". Options: ``n_ctx`` (tokens of context), ``kv_dtype`` ("f16", "f32" or "q8_0"),
+        ``n_batch`` (tokens per prefill chunk), ``progress`` (called with ``Progress``), ``pre``
+        (overrides the file's pre-tokenizer name), ``variant`` ("exact": kernels of full precision;
+        or forces one: "tiles" or another row of ``plan/variant.py`` on a GPU, "int8" on the CPU),
         ``threads`` (of the CPU kernels; 0 is as many as suit the machine).
         Raises an ``EngineError`` that names what is wrong with the file or device.
         """
@@ -263,10 +263,8 @@ class Model:
         if session is not None and session.model is not self:
             raise InvalidInputError("The session belongs to another model.")
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
-        try:
-            params = SamplingParams(**sampling)
-        except TypeError as error:
-            raise InvalidInputError(f"Unknown sampling option: {error}.") from error
+        require_known_options(sampling, inspect.signature(self.generate).parameters)
+        params = SamplingParams(**sampling)
         if unknown := [i for i in params.logit_bias if i >= self.n_vocab]:
             raise InvalidInputError(
                 f"logit_bias names the id {unknown[0]}; the vocabulary has {self.n_vocab}."

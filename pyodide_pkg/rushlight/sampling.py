@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -214,6 +214,17 @@ class Sampler:
         A NaN counts as impossible. Raises EngineError if no logit is a number.
         """
         return self.draw(all_candidates(logits, self.inputs(history, mask)))
+
+
+def require_known_options(given: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise ``InvalidInputError`` for an option that neither sampling nor ``others`` has."""
+    sampling = [each.name for each in fields(SamplingParams)]
+    for name in set(given).difference(sampling):
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, [*sampling, *others], n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"For sampling: {', '.join(sampling)}."
+        raise InvalidInputError(f"There is no option {name!r}.", hint=hint)
 
 
 def _bits(seed: int | None) -> np.random.PCG64:

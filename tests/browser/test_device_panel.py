@@ -94,7 +94,8 @@ def test_memory_adds_up(page: Page) -> None:
 
 def test_the_reply_is_timed_while_it_is_written(page: Page) -> None:
     live = facts(page, "device-live-facts")
-    speed = re.fullmatch(r"([\d.]+) tokens/s", live["Speed"])
+    # Of a short reply one look sees all, its message included.
+    speed = re.fullmatch(r"([\d.]+) tokens/s", live.get("Speed") or live["Message and reply"])
     assert speed and float(speed[1]) > 0
     for name in ("Waiting for the GPU", "JavaScript", "Python", "Text and the rest"):
         assert re.fullmatch(r"[\d.]+ ms", live[name]), live
@@ -140,6 +141,30 @@ def test_it_fits_the_window(page: Page, width: int, height: int) -> None:
     )
     assert dock.evaluate(f"e => ({wide})(e).map(c => c.textContent)") == []
     assert page.get_by_test_id("input").is_visible()
+    reply = page.locator("[data-role=assistant] .body").last.bounding_box()
+    assert reply and (
+        reply["x"] + reply["width"] <= box["x"] or reply["y"] >= box["y"] + box["height"]
+    )
+
+
+def test_a_message_that_is_read_is_no_speed_of_the_reply(page: Page) -> None:
+    found = page.evaluate("""async () => {
+      const { countersOf, liveFacts } = await import("/js/device_live.js");
+      const at = (atMs, sessionTokens, replyTokens) =>
+        countersOf({ details: { atMs, sessionTokens, replyTokens } });
+      return [
+        liveFacts(at(0, 0, 0), at(4000, 80, 0))[0],
+        liveFacts(at(0, 0, 0), at(5000, 81, 2))[0],
+        liveFacts(at(5000, 81, 2), at(6000, 85, 6))[0],
+        liveFacts(at(0, 0, 0), at(1000, 0, 0)),
+      ];
+    }""")
+    assert found == [
+        ["Reading the message", "20.0 tokens/s"],
+        ["Message and reply", "16.2 tokens/s"],
+        ["Speed", "4.00 tokens/s"],
+        None,
+    ]
 
 
 def test_it_can_be_put_away(page: Page) -> None:

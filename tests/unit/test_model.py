@@ -60,6 +60,22 @@ def test_contradictions_are_refused_at_load(change: Any, named: str) -> None:
         Model.load(rewritten(change), "numpy")
 
 
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("max_token", "Did you mean max_tokens?"),
+        ("temperatur", "Did you mean temperature?"),
+        ("zzz", "For sampling: temperature"),
+    ],
+)
+def test_a_misspelt_option_is_named(option: str, hint: str) -> None:
+    model = Model.load(LLAMA, "numpy")
+    with pytest.raises(InvalidInputError, match=f"no option '{option}'") as caught:
+        model.generate("x", **{option: 1})
+    assert caught.value.hint.startswith(hint)
+    model.close()
+
+
 def test_a_closed_model_says_so() -> None:
     model = Model.load(LLAMA, "numpy")
     session = model.session()

@@ -4,7 +4,7 @@
 import { formatBytes, formatNumber } from "./dom.js";
 
 /** @typedef {import("../worker/protocol.js").Report} Report */
-/** @typedef {{atMs: number, tokens: number, forwardMs: number, deviceMs: number, waitMs: number, bytes: number, submits: number}} Counters */
+/** @typedef {{atMs: number, tokens: number, replyTokens: number, forwardMs: number, deviceMs: number, waitMs: number, bytes: number, submits: number}} Counters */
 
 export const LIVE_MS = 1000;
 
@@ -15,6 +15,7 @@ export function countersOf({ details }) {
   return {
     atMs: number(details.atMs),
     tokens: number(details.sessionTokens),
+    replyTokens: number(details.replyTokens),
     forwardMs: number(details.forwardMs),
     deviceMs: number(details.deviceMs),
     waitMs: number(device.waitMs),
@@ -22,6 +23,9 @@ export function countersOf({ details }) {
     submits: number(details.submits),
   };
 }
+
+/** @param {number} n @param {number} ms */
+const rate = (n, ms) => `${formatNumber((1000 * n) / ms)} tokens/s`;
 
 /**
  * What happened between two looks, for each token.
@@ -33,11 +37,14 @@ export function liveFacts(before, after) {
   const n = after.tokens - before.tokens;
   const wallMs = after.atMs - before.atMs;
   if (n <= 0 || wallMs <= 0) return null;
+  const nReply = after.replyTokens - before.replyTokens;
+  // One of a reply's tokens may have come before the first look; many more are the message's.
+  const what = n <= nReply + 1 ? "Speed" : nReply > 0 ? "Message and reply" : "Reading the message";
   const gpuMs = after.waitMs - before.waitMs;
   const deviceMs = after.deviceMs - before.deviceMs;
   const perToken = (/** @type {number} */ ms) => `${formatNumber(Math.max(0, ms) / n)} ms`;
   /** @type {import("./device_facts.js").Fact[]} */
-  const facts = [["Speed", `${formatNumber((1000 * n) / wallMs)} tokens/s`]];
+  const facts = [[what, rate(n, wallMs)]];
   if (deviceMs > 0) {
     facts.push(["Waiting for the GPU", perToken(gpuMs)]);
     facts.push(["JavaScript", perToken(deviceMs - gpuMs)]);

@@ -48,9 +48,10 @@ export class DevicePanel {
     });
     const isWriting = () => document.body.dataset.state === "generating";
     new MutationObserver(async () => {
-      if (isWriting()) this.#before = null;
+      const isIdle = !isWriting(); // a moment later a reply may have begun
+      if (!isIdle) this.#before = null;
       await this.#showLive(); // a reply's start and its end count too
-      if (!isWriting()) await this.#showReport();
+      if (isIdle) await this.#showReport();
     }).observe(document.body, { attributeFilter: ["data-state"] });
     setInterval(() => {
       if (isWriting()) void this.#showLive();
@@ -63,7 +64,7 @@ export class DevicePanel {
     if (!report) return;
     const now = countersOf(report);
     const facts = this.#before && liveFacts(this.#before, now);
-    this.#before = now;
+    if (facts || !this.#before) this.#before = now; // a long message takes more than one look
     if (facts) part("device-live-facts").replaceChildren(...factItems(facts));
   }
 

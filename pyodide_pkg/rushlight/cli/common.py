@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 from rich.table import Table
 
+from ..backends.auto import DEVICES
 from ..backends.base import Progress as Step
 from ..backends.base import ProgressFn
 from ..errors import InvalidInputError, shown_text
@@ -29,7 +30,7 @@ ModelOption = Annotated[
 ]
 DeviceOption = Annotated[
     str,
-    typer.Option("--device", metavar="auto|gpu|cpu|numpy", help="Where to compute."),
+    typer.Option("--device", metavar="|".join(DEVICES), help="Where to compute."),
 ]
 ContextOption = Annotated[
     int | None,
@@ -56,7 +57,10 @@ VariantOption = Annotated[
 ThreadsOption = Annotated[
     int,
     typer.Option(
-        "--threads", metavar="N", help="Threads of the CPU kernels [default: suits the machine]."
+        "--threads",
+        metavar="N",
+        show_default=False,
+        help="Threads of the CPU kernels [default: suits the machine].",
     ),
 ]
 FloorFlag = Annotated[

@@ -20,9 +20,7 @@ def inspect_command(
         bool, typer.Option("--graph", help="Print the model's graph document (JSON) instead.")
     ] = False,
     as_json: JsonFlag = False,
-    tensors: Annotated[
-        bool, typer.Option("--tensors/--no-tensors", help="List every tensor.")
-    ] = True,
+    tensors: Annotated[bool, typer.Option("--tensors", help="List every tensor too.")] = False,
     ctx: ContextOption = None,
     kv: KvOption = "f16",
 ) -> None:
@@ -30,7 +28,7 @@ def inspect_command(
 
     Only the header is read, also over HTTP.
 
-        rushlight inspect -m model.gguf --no-tensors
+        rushlight inspect -m model.gguf --tensors
     """
     found = inspect_model(model, n_ctx=ctx, kv_dtype=check_kv(kv))
     if graph:

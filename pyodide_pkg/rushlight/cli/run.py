@@ -11,7 +11,7 @@ import typer
 
 from ..chat import Message, build_prompt, has_chat_template
 from ..embedding import require_logits
-from ..errors import ContextFullError, EngineError, InvalidInputError
+from ..errors import ContextFullError, EngineError, InvalidInputError, check_count
 from ..generate import Generation
 from ..gguf.reader import GgufFile
 from ..graph.ir import Graph
@@ -107,6 +107,7 @@ def run_command(
         frequency_penalty=frequency_penalty,
         seed=seed,
     )
+    check_count("max_tokens", max_tokens)
     text = _read_prompt(prompt)
     load = partial(load_model, model, device, n_ctx=ctx, kv_dtype=kv, threads=threads)
     loaded, _ = load(variant=variant, floor=floor, quiet=quiet, before_weights=_check_graph)
