@@ -60,6 +60,8 @@ def test_a_refused_file_leaves_the_model(page: Page, tmp_path: Path) -> None:
     notes.write_text("Buy milk.")
     page.get_by_test_id("model-file").set_input_files(notes)
     expect(page.get_by_test_id("alert-message")).to_contain_text("not a GGUF file")
+    expect(page.get_by_test_id("alert-hint")).to_contain_text("The model before it is still there.")
+    expect(page.get_by_test_id("alert-retry")).to_be_hidden()  # it would be no better
     wait_until(page, "ready")
     expect(page.get_by_test_id("model-size")).not_to_contain_text("Not loaded")
     ask(page, "Hi")

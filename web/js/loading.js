@@ -128,7 +128,10 @@ export class Loading {
       force: () => wanted && void this.load(wanted, { ...changes, isForced: true }),
       askToken: () => wanted && this.parts.onToken(wanted),
     });
-    alert.show(fault, help.again?.run ?? again, help.remedy, help.again?.label);
+    if (loaded.source) fault.hint += " The model before it is still there.";
+    // The same file of this device holds the same bytes when tried again.
+    const isHopeless = wanted?.kind === "file" && fault.code === "model_format";
+    alert.show(fault, help.again?.run ?? (isHopeless ? null : again), help.remedy, help.again?.label);
     chat.follow();
   }
 }

@@ -27,6 +27,7 @@ FIRST_CHUNK = 1 << 20
 LAST_CHUNK = 1 << 24
 
 DAMAGED = "The file is damaged or was made by a faulty tool; download it again."
+TRUNCATED = "The file is truncated or damaged; download it again."
 
 STRING, ARRAY, BOOL = 8, 9, 7
 #: Value type id -> numpy dtype, for the fixed-size types.
@@ -83,7 +84,7 @@ class Cursor:
             raise self.fail(
                 f"The file ends inside the header, in {what}: {n} bytes are needed,"
                 f" {self.size - self.offset} are left",
-                hint="The file is truncated or damaged; download it again.",
+                hint=TRUNCATED,
             )
         if end + missing > MAX_HEADER_BYTES:
             raise self.fail(f"The header is longer than {MAX_HEADER_BYTES} bytes, in {what}")

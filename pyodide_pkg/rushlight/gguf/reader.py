@@ -26,6 +26,7 @@ from .cursor import (
     ARRAY,
     BOOL,
     DAMAGED,
+    TRUNCATED,
     DEFAULT_ALIGNMENT,
     DTYPES,
     MAX_ALIGNMENT,
@@ -156,7 +157,10 @@ class _Header:
             raise self.cur.fail(f"{what} is {count}, over the limit of {limit}", at=at)
         if count * min_bytes > left:
             raise self.cur.fail(
-                f"{what} is {count}, which needs {count * min_bytes} bytes; {left} are left", at=at
+                f"The file ends too soon: {what} is {count}, which needs {count * min_bytes} bytes;"
+                f" {left} are left",
+                at=at,
+                hint=TRUNCATED,
             )
 
     def alignment(self, value: Any, at: int) -> int:
