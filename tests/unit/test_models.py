@@ -191,8 +191,11 @@ def test_a_dense_layer_is_at_most_seven_dispatches_of_a_decoded_token(name: str)
     file = opened(name)
     graph = graph_of(file)
     ops = {node.op for node in graph.nodes}
-    # Experts take four more, and so does gemma4's own embedding for each layer.
+    # Experts take four more, and so does gemma4's own embedding for each layer; heads that are not
+    # whole fours go by their parts, copies with zeros among them.
     most = 13 if "expert_route" in ops else 15 if "columns" in ops else 7
+    if any(node.attrs.get("head_dim", 4) % 4 for node in graph.nodes):  # type: ignore[operator]
+        most = 20
     plans = plan_model(
         graph, file, n_ctx=256, read_tensor=lambda n: np.ones(file.tensors[n].shape, np.float32)
     ).plans

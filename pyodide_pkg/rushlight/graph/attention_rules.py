@@ -70,6 +70,8 @@ def _attention_step(node: Node, view: View, *, is_wide: bool) -> Match | None:
         return None
     if not is_wide and not _is_narrow(q, v, node, view):
         return None
+    if is_wide and not _are_fours(k, v, node, view):
+        return None
     mats = {"q": q.product, "k": k.product, "v": v.product}
     joined = f"{node.outputs['y']}.qkv"
     inputs = {"x": v.product.inputs["x"]}
@@ -86,6 +88,13 @@ def _attention_step(node: Node, view: View, *, is_wide: bool) -> Match | None:
             Node("attention_step", step, outputs, _step_attrs(q, v, node)),
         ),
     )
+
+
+def _are_fours(k: Branch, v: Branch, node: Node, view: View) -> bool:
+    """Whether keys and values of a head are whole fours, as the one step's kernels read them."""
+    n_head_kv = int(node.attrs["n_head_kv"])  # type: ignore[arg-type]
+    rows = (view.weights[part.product.inputs["weight"]].shape[0] for part in (k, v))
+    return all(n // n_head_kv % 4 == 0 for n in rows)
 
 
 def _value_branch(value: str, view: View) -> Branch | None:

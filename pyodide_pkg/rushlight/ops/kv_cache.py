@@ -106,9 +106,17 @@ def require_cache(graph: Graph, kv_dtype: KvDtype) -> None:
             )
 
 
-def _head_sizes(graph: Graph) -> Iterator[int]:
-    """Values of a key and of a value, of each attention."""
+def cache_heads(graph: Graph) -> dict[str, int]:
+    """Heads that lie side by side in a row of each cache, by the state's name."""
+    found = {}
     for node in graph.nodes:
         if "cache" in node.inputs and "n_head_kv" in node.attrs:
-            widths = graph.state[node.inputs["cache"].partition("@")[0]].shape
-            yield from (w // int(node.attrs["n_head_kv"]) for w in widths)  # type: ignore[arg-type]
+            name = node.inputs["cache"].partition("@")[0]
+            found[name] = int(node.attrs["n_head_kv"])  # type: ignore[arg-type]
+    return found
+
+
+def _head_sizes(graph: Graph) -> Iterator[int]:
+    """Values of a key and of a value, of each cache."""
+    for name, n_head in cache_heads(graph).items():
+        yield from (width // n_head for width in graph.state[name].shape)

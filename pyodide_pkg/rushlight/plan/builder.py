@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..errors import UnsupportedOpError
 from ..graph.ir import Attr, Graph, Node, Shape
 from ..ops import OPS
+from ..ops.kv_cache import cache_heads
 from ..ops.opdef import KvDtype
 from ..ops.state import state_parts
 from ..shaders import pack_params
@@ -90,6 +92,11 @@ class PlanBuilder:
         """Most rows that a value counted by this symbol can have."""
         return self.options.n_out_max if symbol == "n_out" else self.options.n_tokens_max
 
+    @cached_property
+    def cache_heads(self) -> dict[str, int]:
+        """Heads in a row of each cache, by the state's name."""
+        return cache_heads(self.graph)
+
     @property
     def is_rows(self) -> bool:
         """Whether kernels of the rows family are wanted."""
@@ -159,6 +166,9 @@ class PlanBuilder:
             raise UnsupportedOpError(f"The webgpu backend has no state {value!r}.")
         bindings = []
         decl = self.graph.state[name]
+        if decl.kind == "kv":  # each head in whole fours
+            n = self.cache_heads.get(name, 1)
+            decl = replace(decl, shape=tuple(n * 4 * -(-w // n // 4) for w in decl.shape))
         for part in state_parts(decl, self.options.n_ctx, self.options.kv_dtype):
             slot, n_bytes = f"{name}.{part.name}", part.n_bytes
             if n_bytes > self.options.limits.max_binding_bytes:

@@ -9,6 +9,7 @@ from ..graph.ir import Attr, Node
 from ..ops.kv_cache import KV_FORMATS
 from ..ops.rope import TABLE_ATTRS, TABLE_DEFAULTS, cos_sin_table
 from .builder import PlanBuilder
+from .lower_matmul import padded, trimmed
 from .plan import Binding
 
 MOST_FOURS = 128
@@ -55,12 +56,14 @@ def lower_rope(b: PlanBuilder, node: Node) -> None:
 def lower_kv_store(b: PlanBuilder, node: Node) -> None:
     """Keys and values to the cache; the state's new name is the same slots."""
     k, v = node.inputs["k"], node.inputs["v"]
+    cache = node.inputs["cache"]
+    n_head = b.cache_heads.get(cache.partition("@")[0], 1)
     fours = max(1, KV_FORMATS[b.options.kv_dtype].n_values // 4)  # in a block of the cache
-    k_blocks, v_blocks = (_fours(b.n_cols(name), node.op) // fours for name in (k, v))
+    k_blocks, v_blocks = (n_head * _fours(b.n_cols(x) // n_head) // fours for x in (k, v))
     size = 64
     b.emit(
         "kv_store",
-        [b.value(k), b.value(v), *b.state(node.inputs["cache"])],
+        [padded(b, k, n_head), padded(b, v, n_head), *b.state(cache)],
         b.fold(-(-b.options.n_tokens_max * (k_blocks + v_blocks) // size)),
         imports=[b.kv_import()],
         overrides={"WG_SIZE": size, "K_BLOCKS": k_blocks, "V_BLOCKS": v_blocks},
@@ -70,13 +73,27 @@ def lower_kv_store(b: PlanBuilder, node: Node) -> None:
 def lower_attention(b: PlanBuilder, node: Node) -> None:
     """Attention of a chunk over the cache."""
     attrs = b.attrs(node)
-    d4, v4 = _head_fours(b, node, attrs)
-    most, n_head = max(d4, v4), _int(attrs, "n_head")
+    (d4, v4), n_head = _head_fours(b, node, attrs), _int(attrs, "n_head")
     overrides = _head_overrides(attrs) | _sinks_override(node)
     overrides["IS_CAUSAL"] = bool(attrs["causal"])  # one token alone sees the same either way
-    bindings = [b.value(node.inputs["q"]), *b.state(node.inputs["cache"]), _sinks(b, node)]
-    bindings.append(b.value(node.outputs["y"]))
-    n = b.options.n_tokens_max
+    bindings = [padded(b, node.inputs["q"], n_head), *b.state(node.inputs["cache"])]
+    n, name = b.options.n_tokens_max, node.outputs["y"]
+    is_odd = b.n_cols(name) != n_head * v4 * 4
+    y = b.temp(f"{name}.padded", n * n_head * v4 * 16) if is_odd else b.value(name)
+    bindings += [_sinks(b, node), y]
+    _emit_attention(b, bindings, (d4, v4), n_head, overrides)
+    if is_odd:
+        trimmed(b, y, name, n_head)
+
+
+def _emit_attention(
+    b: PlanBuilder,
+    bindings: list[Binding],
+    fours: tuple[int, int],
+    n_head: int,
+    overrides: dict[str, float],
+) -> None:
+    n, (d4, v4), most = b.options.n_tokens_max, fours, max(fours)
     if b.is_rows or most > MOST_FOURS:
         overrides["WG_SIZE"] = size = 8 if n <= 64 else 16
         b.emit(
@@ -111,7 +128,13 @@ def lower_attention_step(b: PlanBuilder, node: Node) -> None:
     """Everything between the q/k/v product and the output product of one token."""
     attrs = b.attrs(node)
     fours = _head_fours(b, node, attrs)
-    n_head = _int(attrs, "n_head")
+    n_head, n_head_kv = _int(attrs, "n_head"), _int(attrs, "n_head_kv")
+    if b.n_cols(node.inputs["qkv"]) != 4 * ((n_head + n_head_kv) * fours[0] + n_head_kv * fours[1]):
+        raise UnsupportedOpError(
+            "attention_step with heads that are no multiple of 4 is not supported by the webgpu"
+            " backend.",
+            hint="Write it as its parts: rope, kv_store and attention.",
+        )
     has_norm = "q_norm" in node.inputs
     norms = [
         b.weights.vector(node.inputs[port]) if has_norm else b.weights.zero()
@@ -227,14 +250,9 @@ def _int(attrs: Mapping[str, Attr], name: str) -> int:
     return int(attrs[name])  # type: ignore[arg-type]
 
 
-def _fours(n: int, op: str) -> int:
-    if n % 4:
-        raise UnsupportedOpError(
-            f"{op} with rows of {n} values is not supported by the webgpu backend; it needs a "
-            "multiple of 4.",
-            hint="Use the CPU backend for this model.",
-        )
-    return n // 4
+def _fours(n: int) -> int:
+    """Fours that hold so many values of a head; the last one may be filled up with zeros."""
+    return -(-n // 4)
 
 
 def _head_fours(b: PlanBuilder, node: Node, attrs: Mapping[str, Attr]) -> tuple[int, int]:
@@ -242,7 +260,7 @@ def _head_fours(b: PlanBuilder, node: Node, attrs: Mapping[str, Attr]) -> tuple[
     name = node.inputs["cache"].partition("@")[0]
     _, width_v = b.graph.state[name].shape
     head_dim_v = width_v // _int(attrs, "n_head_kv")
-    return _fours(_int(attrs, "head_dim"), node.op), _fours(head_dim_v, node.op)
+    return _fours(_int(attrs, "head_dim")), _fours(head_dim_v)
 
 
 def _sinks(b: PlanBuilder, node: Node) -> Binding:

@@ -152,10 +152,20 @@ def padded(b: PlanBuilder, x: str, n_part: int = 1) -> Binding:
     if n_cols % 4 == 0:
         return b.value(x)
     y_cols = -(-n_cols // 4) * 4
-    y = b.temp(f"{x}.padded", b.max_rows(symbol) * n_part * y_cols * 4)
     sizes: dict[str, float] = {"N_COLS": n_cols, "Y_COLS": y_cols, "N_PART": n_part}
-    emit_elementwise(b, "pad_rows", [b.value(x), y], n_part * y_cols, symbol, sizes)
-    return y
+
+    def emit(y: Binding) -> None:
+        emit_elementwise(b, "pad_rows", [b.value(x), y], n_part * y_cols, symbol, sizes)
+
+    n_bytes = b.max_rows(symbol) * n_part * y_cols * 4
+    return b.derived(x, f"padded.{n_part}", [n_bytes], emit)[0]
+
+
+def trimmed(b: PlanBuilder, padded: Binding, y: str, n_part: int) -> None:
+    """Undo ``padded``: the value ``y`` of rows that lie in whole fours."""
+    n_cols, symbol = b.n_cols(y) // n_part, b.rows_symbol(y)
+    sizes: dict[str, float] = {"X_COLS": -(-n_cols // 4) * 4, "N_COLS": n_cols, "N_PART": n_part}
+    emit_elementwise(b, "columns", [padded, b.value(y)], n_part * n_cols, symbol, sizes)
 
 
 def in_one(*weights: tuple[WeightChunk, ...]) -> bool:
