@@ -30,7 +30,7 @@ fn W_encode(fours: ptr<function, array<vec4<f32>, W_FOURS>>) -> array<W_word, W_
   block[0] = pack2x16float(vec2<f32>(min(top / 127.0, 65504.0), 0.0));
   for (var i = 0u; i < W_FOURS; i++) {
     let codes = vec4<u32>(vec4<i32>(round((*fours)[i] * by))) & vec4<u32>(255u);
-    block[1u + i] = codes.x | codes.y << 8u | codes.z << 16u | codes.w << 24u;
+    block[1u + i] = codes.x | (codes.y << 8u) | (codes.z << 16u) | (codes.w << 24u);
   }
   return block;
 }
