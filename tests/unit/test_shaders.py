@@ -60,7 +60,9 @@ def test_file_opens_with_its_four_lines(file: str) -> None:
 
 # An operand: a name or number with its members, or something in brackets.
 OPERAND = r"(?:[\w.]+(?:\[[^\]]*\])?|\))"
-UNCLEAR = re.compile(rf"(?<![|&])[|&^] {OPERAND} (?:<<|>>|[-+*/%])|(?:<<|>>|[-+*/%]) {OPERAND} [|&^] ")
+UNCLEAR = re.compile(
+    rf"(?<![|&])[|&^] {OPERAND} (?:<<|>>|[-+*/%])|(?:<<|>>|[-+*/%]) {OPERAND} [|&^] "
+)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -160,7 +162,9 @@ def test_kernel_compiles(kernel: str, device) -> None:  # type: ignore[no-untype
 
 # An operand: a name or number with its members, or something in brackets.
 OPERAND = r"(?:[\w.]+(?:\[[^\]]*\])?|\))"
-UNCLEAR = re.compile(rf"(?<![|&])[|&^] {OPERAND} (?:<<|>>|[-+*/%])|(?:<<|>>|[-+*/%]) {OPERAND} [|&^] ")
+UNCLEAR = re.compile(
+    rf"(?<![|&])[|&^] {OPERAND} (?:<<|>>|[-+*/%])|(?:<<|>>|[-+*/%]) {OPERAND} [|&^] "
+)
 
 
 @pytest.mark.parametrize("file", FILES)
