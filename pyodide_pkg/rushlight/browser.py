@@ -27,14 +27,14 @@ from .browser_options import changed
 from .chat_fit import FittedPrompt, fit_prompt
 from .device_report import model_facts
 from .embedding import require_logits
-from .errors import EngineError, shown_text
+from .errors import EngineError, check_choice, shown_text
 from .fit import MemoryNeed, Room, WillNotFitError, require_fit
 from .generate import Generation
 from .gguf.reader import GgufFile
 from .graph.ir import Graph
 from .model import DEFAULT_N_CTX, Model
 from .ops.kv_cache import can_keep
-from .ops.opdef import KvDtype
+from .ops.opdef import KV_DTYPES, KvDtype
 from .sampling import SamplingParams
 from .session import Session
 from .whole_hash import WholeHash as new_hash  # noqa: N813 - called like a function from JavaScript
@@ -192,6 +192,7 @@ def _context_size(context: str, trained: int, notes: list[str]) -> int:
 
 
 def _cache_format(kv_dtype: KvDtype, graph: Graph, notes: list[str]) -> KvDtype:
+    check_choice("kvDtype", kv_dtype, KV_DTYPES)
     if can_keep(graph, kv_dtype):
         return kv_dtype
     notes.append(f"The cache is f16: this model cannot have one of {kv_dtype}.")
